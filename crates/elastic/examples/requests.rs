@@ -1,8 +1,8 @@
-//! Requests on threads, an arena each: what a server does that must stay small between rushes.
+//! Requests on threads, an arena each, as in a server that must stay small between rushes.
 //!
-//! Four threads answer 20,000 requests; each parses its "body" into an arena that dies with the
-//! answer, and some leave a session that lives on. In the middle of the rush, after it, and when
-//! the sessions have gone, the space says what it holds.
+//! Four threads answer 20,000 requests. Each parses its "body" into an arena that dies with the
+//! answer; some leave a session that lives on. The example prints the space's report in the middle
+//! of the rush, after it, and after the sessions.
 //!
 //! ```text
 //! cargo run --release -p heaplab-elastic --example requests
@@ -17,14 +17,14 @@ const THREADS: usize = 4;
 const REQUESTS: usize = 5_000;
 const SESSIONS: usize = 200;
 
-/// What a client remembers between requests, in an arena of its own, which may be dropped on any
-/// thread.
+/// A client's session, in an arena of its own that any thread may drop.
 struct Session {
     arena: Arena,
     name_bytes: usize,
 }
 
-/// A request: fields of its body, sorted, and an answer; all of it in the request's arena.
+/// Handles a request: sorts the fields of its body and builds an answer, all in the request's
+/// arena.
 fn answer(space: &Space, number: usize) -> Result<usize, Error> {
     let arena = space.arena(Growth::SMALL)?;
     let mut fields: ArenaVec<&str, &Arena> = ArenaVec::new_in(&arena);

@@ -1,11 +1,11 @@
 //! The thread behind `Reclaim::Background`: it wakes up every interval and gives idle memory back.
 //!
-//! A forked child has no such thread. It starts one of its own when the first arena dies in it.
+//! A forked child lacks the thread and starts its own when the first arena dies in it.
 //!
-//! The thread is the C library's and not std's. std notes each thread's stack in a list (for its
-//! message about overflows), whose lock a thread takes when it begins and when it ends. In a child
-//! that is forked meanwhile nobody lets the lock go, and a thread of std would wait for it before
-//! its first line. So no thread of a space ever holds this lock, and none waits for it.
+//! The thread is the C library's, not std's. std keeps a list of each thread's stack (for its
+//! message about overflows), and a thread takes the list's lock when it begins and ends. In a child
+//! forked at that moment nobody releases the lock, and a thread of std would wait for it before its
+//! first line. So no thread of a space holds or awaits this lock.
 
 use crate::pool::reclaim::By;
 use crate::space::Shared;
@@ -25,7 +25,8 @@ struct Signal {
     changed: Condvar,
 }
 
-/// A space's handle of its thread. The thread holds the space weakly and ends with it.
+/// A space's handle of its thread. The thread holds only a weak reference to the space and ends
+/// with it.
 #[derive(Debug)]
 pub(crate) struct Background {
     space: Weak<Shared>,
@@ -59,7 +60,7 @@ impl Background {
         })
     }
 
-    /// Whether nobody gives idle memory back, because the thread is the parent's.
+    /// Whether nobody gives idle memory back, because only the parent has the thread.
     #[inline]
     pub(crate) fn is_orphaned(&self) -> bool {
         self.orphaned.load(Ordering::Relaxed)
@@ -77,7 +78,7 @@ impl Background {
         Ok(())
     }
 
-    /// Tells the thread to end. It may be the one that calls, so nobody waits for it.
+    /// Tells the thread to end. The thread itself may call this, so it waits for nobody.
     pub(crate) fn stop(&self) {
         *lock_std(&self.signal.stopped) = true;
         self.signal.changed.notify_all();
@@ -105,7 +106,7 @@ impl Background {
     }
 }
 
-/// What the thread does, and all that it holds.
+/// The thread's work and everything it holds.
 struct Work {
     space: Weak<Shared>,
     interval: Duration,
@@ -125,7 +126,7 @@ impl Work {
                 .0;
             drop(stopped);
             let Some(space) = self.space.upgrade() else { return };
-            // What the kernel refuses stays idle until the next time.
+            // Memory that the kernel does not take stays idle until the next interval.
             let _ = space.reclaim(By::Background, self.keep_bytes);
             drop(space);
             stopped = lock_std(&self.signal.stopped);
@@ -144,8 +145,8 @@ fn start_thread(work: Work) -> io::Result<()> {
     let mut attributes = MaybeUninit::uninit();
     let mut thread = MaybeUninit::uninit();
     let work = Box::into_raw(Box::new(work));
-    // SAFETY: the attributes are made before they are used and destroyed once; the new thread alone
-    // owns the work, unless there is none, and then it is taken back.
+    // SAFETY: the attributes are initialised before use and destroyed once. Only the new thread
+    // owns the work, unless no thread started; then the work is taken back.
     unsafe {
         let attributes = attributes.as_mut_ptr();
         let begun = refused(libc::pthread_attr_init(attributes)).and_then(|()| {
@@ -175,7 +176,7 @@ extern "C" fn begin(work: *mut c_void) -> *mut c_void {
     unsafe {
         libc::pthread_setname_np(libc::pthread_self(), c"elastic-reclaim".as_ptr());
     }
-    // A mistake ends this thread, as it would end one of std, and not the program.
+    // A panic ends this thread, as it would end a thread of std, and not the program.
     let _ = std::panic::catch_unwind(AssertUnwindSafe(|| work.run()));
     std::ptr::null_mut()
 }

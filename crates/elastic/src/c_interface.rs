@@ -1,9 +1,9 @@
-//! The functions of `include/elastic.h`, for a static library that C links. What each does is said
-//! there.
+//! The functions of `include/elastic.h`, for a static library that C links. The header documents
+//! each.
 //!
-//! An `elastic_arena *` is a handle in a box of its own, because C keeps copies of the pointer and
-//! a handle changes when its arena first allocates. Pointers that the header calls required are
-//! believed; a null where it allows one has a meaning. What debugging aids find is a panic, which
+//! An `elastic_arena *` is a handle in a box of its own, because C copies the pointer, and a handle
+//! changes when its arena first allocates. Pointers that the header requires are trusted; a null
+//! has a meaning where the header allows one. An error that debugging aids find is a panic, which
 //! in C ends the process with its message.
 
 use crate::{
@@ -144,7 +144,7 @@ fn options(given: &COptions) -> Option<Options> {
         reserve_bytes: or(given.reserve_bytes, defaults.reserve_bytes),
         root_bytes: or(given.root_bytes, defaults.root_bytes),
         granule_bytes: or(given.granule_bytes, defaults.granule_bytes),
-        // There always is one, so that it can be changed.
+        // A limit always exists, so that it can be changed.
         limit: Some(Arc::new(CommitLimit::new(or(given.limit_bytes, usize::MAX)))),
         reclaim,
         huge_pages: given.huge_pages == 1,
@@ -170,7 +170,7 @@ const DEFAULTS: COptions = COptions {
     debug: 0,
 };
 
-/// Writes as `snprintf` does: cut to `capacity`, terminated; returns the length of all of it.
+/// Writes like `snprintf`: cut to `capacity`, terminated. Returns the length of the whole text.
 ///
 /// # Safety
 /// `text` has `capacity` bytes.
@@ -179,7 +179,7 @@ unsafe fn write_text(text: *mut c_char, capacity: usize, message: &str) -> usize
         // SAFETY: as the caller promises.
         let mut place = unsafe { std::slice::from_raw_parts_mut(text.cast::<u8>(), capacity) };
         let fits = message.len().min(capacity - 1);
-        // A slice takes what fits; here all of it does.
+        // A slice takes only the part that fits; here everything fits.
         let _ = place.write_all(&message.as_bytes()[..fits]);
         place[0] = 0;
     }
@@ -191,7 +191,8 @@ unsafe fn write_text(text: *mut c_char, capacity: usize, message: &str) -> usize
 /// # Safety
 /// `arena` came from `elastic_arena_new`, lives, and no other thread uses it.
 unsafe fn with<R>(arena: NonNull<c_void>, run: impl FnOnce(&mut Arena) -> R) -> R {
-    // SAFETY: `elastic_arena_new` made the box; the caller promises that nobody else uses it.
+    // SAFETY: `elastic_arena_new` made the box; the caller promises that nobody else uses the
+    // handle.
     run(unsafe { arena.cast().as_mut() })
 }
 
@@ -277,7 +278,7 @@ pub unsafe extern "C" fn elastic_space_report(
     unsafe { write_text(text, capacity, &report) }
 }
 
-/// What a space has, with what `count` arenas do with their chunks.
+/// The space's report, including the chunks of `count` arenas.
 ///
 /// # Safety
 /// `arenas` has `count` arenas that came from `elastic_arena_new`, live, and are used by this
@@ -476,7 +477,8 @@ pub unsafe extern "C" fn elastic_try_allocate(
 }
 
 /// # Safety
-/// `block` is null or a live block of the arena, of this size; it is not used afterwards.
+/// `block` is null or a live block of the arena with this size, and the caller does not use it
+/// afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn elastic_deallocate(
     arena: NonNull<c_void>,
@@ -492,8 +494,8 @@ pub unsafe extern "C" fn elastic_deallocate(
 }
 
 /// # Safety
-/// `block` is null or a live block of the arena of `old_bytes` and this alignment; where another
-/// one is returned it is not used afterwards.
+/// `block` is null or a live block of the arena with `old_bytes` and this alignment. If another
+/// block is returned, the caller does not use the old one afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn elastic_reallocate(
     arena: NonNull<c_void>,

@@ -16,15 +16,15 @@ pub enum Error {
         "no room for {asked_bytes} bytes in {reserved_bytes} bytes of reserved address space; reserve more when the space is made, where the limit on address space (ulimit -v) allows"
     )]
     AddressSpace {
-        /// What was to be placed.
+        /// The requested size.
         asked_bytes: usize,
-        /// What is reserved in all.
+        /// All reserved bytes.
         reserved_bytes: usize,
     },
     /// No space can serve this layout.
     #[error("no block of {} bytes aligned to {} can be had: size and alignment together may be {max_bytes} bytes at most", layout.size(), layout.align())]
     Layout {
-        /// What was asked for.
+        /// The requested size.
         layout: Layout,
         /// The most a block may have.
         max_bytes: usize,
@@ -37,7 +37,7 @@ pub enum Error {
         "cannot start the thread that gives idle memory back: {0}; reclaim at return or at trim instead"
     )]
     Thread(std::io::Error),
-    /// The C library has no memory to note what is to be done when the process forks.
+    /// The C library has no memory to register the fork handlers.
     #[error("cannot prepare for forks of this process: {0}")]
     Fork(std::io::Error),
     /// Options that no space can have.
@@ -47,7 +47,7 @@ pub enum Error {
         what: &'static str,
         /// Its value.
         found: usize,
-        /// What it may be.
+        /// The allowed values.
         expected: String,
     },
 }

@@ -1,10 +1,10 @@
-//! Forks: a child has one thread, and every lock that another thread of its parent held stays held
-//! there for good. So whoever forks takes all locks of all spaces first, after the last reclaim
-//! under way has ended: the child finds books that are sound, and locks that are free.
+//! Forks. A child has one thread, and every lock that another thread of its parent held stays held
+//! for good. So the forking thread first takes all locks of all spaces, after the last running
+//! reclaim has ended. The child finds sound books and free locks.
 //!
-//! The handlers are those of pthread_atfork(3). A child made by other means (`_Fork`, clone(2) by
-//! itself) must not use a space, nor may a signal handler fork that interrupted a call of this
-//! crate: its own thread holds the lock that it would wait for.
+//! The handlers are those of pthread_atfork(3). A child made by other means (`_Fork`, a bare
+//! clone(2)) must not use a space. A signal handler must not fork if it interrupted a call of this
+//! crate: its own thread holds the lock for which the fork would wait.
 //!
 //! Nothing here asks for memory between the handlers, because the program's allocator may have
 //! taken its locks by then.
@@ -30,8 +30,8 @@ static REGISTERED: AtomicBool = AtomicBool::new(false);
 /// Forks heed this space from now on, until [`forget`].
 pub(crate) fn note(space: *const Shared) -> io::Result<()> {
     if cfg!(not(miri)) && !REGISTERED.swap(true, Ordering::AcqRel) {
-        // SAFETY: the handlers live as long as this code; the C library forgets them where it is
-        // unloaded.
+        // SAFETY: the handlers live as long as this code; the C library forgets them when it
+        // unloads the code.
         let refused = unsafe {
             libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child))
         };
@@ -72,8 +72,8 @@ extern "C" fn before() {
 }
 
 fn after(in_child: bool) {
-    // SAFETY: this thread, or the one that it is a copy of, ran `before`, which took all that is
-    // let go here.
+    // SAFETY: this thread, or the thread of which it is a copy, ran `before`, which took everything
+    // that is released here.
     unsafe {
         let Some(spaces) = KEPT.take() else { return };
         each(&spaces, |space| {

@@ -4,8 +4,8 @@
 //! MB. Here a chunk of up to a granule is a run of lines of any length, and is lengthened in place
 //! in small steps while its neighbour is free.
 
-/// A sequence of chunk sizes; the last one repeats, or an eighth of what the arena has where that
-/// is more, so that an arena of any size takes few chunks and wastes little.
+/// A sequence of chunk sizes. The last size repeats, or an eighth of the arena's bytes if that is
+/// more, so an arena of any size takes few chunks and wastes little.
 ///
 /// Sizes are kept to 4 significant bits and rounded up to those (1000 becomes 1024, 1500 becomes
 /// 1536).
@@ -18,11 +18,12 @@
 ///
 /// # How to choose
 /// - Nothing is known, or kinds of arenas come and go: [`Growth::LEARNED`], the default.
-/// - The size of most arenas is known (a request takes 3 KB): `Growth::new(&[3072, 256])`. A first
-///   chunk that holds most of them is fastest; what it is too large stays committed as long as the
-///   arena lives. [`Arena::statistics`](crate::Arena::statistics) says what arenas have and use.
+/// - Most arenas have a known size (a request takes 3 KB): `Growth::new(&[3072, 256])`. A first
+///   chunk that holds most of them is fastest. If the chunk is too large, the surplus stays
+///   committed as long as the arena lives. [`Arena::statistics`](crate::Arena::statistics) shows
+///   what arenas have and use.
 /// - Arenas of a few dozen bytes by the ten thousand: `Growth::new(&[128])`. Each has 56 bytes of
-///   its own beside its blocks.
+///   its own besides its blocks.
 /// - Time matters more than memory: [`Growth::FAST`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Growth {
@@ -32,19 +33,18 @@ pub struct Growth {
 
 /// Marks [`Growth::LEARNED`]; no code of a size is that small.
 const LEARNS: u8 = 1;
-/// Chunks after the first of an arena that learns have this much at least, or an eighth of what it
-/// has.
+/// Least size of the later chunks of an arena that learns, unless an eighth of its bytes is more.
 const LEARNED_BYTES_MIN: usize = 128;
 
 impl Growth {
-    /// As the space's arenas of this growth turn out to be: each that outgrows its first chunk
-    /// makes the first chunks of later ones larger, each that begins makes them a little smaller,
-    /// so that about two thirds outgrow theirs, by a few lines where there is room beside them.
-    /// First chunks have 256 bytes to a granule; every shard of a space begins with 512 and learns
-    /// for itself. Arenas that are born by the thousand and then filled in turns teach nothing
-    /// before all have their first chunk. They are seen by that many outgrow it with no birth in
-    /// between, and their chunks become larger: the fourth and fifth as large as what the arena
-    /// has, later ones half of that, a granule at most. A size that is known serves them better.
+    /// Learns from the space's arenas of this growth. Each arena that outgrows its first chunk
+    /// makes later first chunks larger; each new arena makes them a little smaller. About two
+    /// thirds outgrow theirs, by a few lines if there is room beside them. First chunks have 256
+    /// bytes to a granule. Every shard of a space begins with 512 and learns for itself. Arenas
+    /// that are born by the thousand and then filled in turns teach nothing until all have their
+    /// first chunk. The space recognises them when many outgrow it without a birth in between. Then
+    /// their chunks become larger: the fourth and fifth as large as the arena's bytes, later ones
+    /// half of that, at most a granule. If you know the size, a fixed sequence serves better.
     pub const LEARNED: Growth = {
         let mut codes = Growth::new(&[512, LEARNED_BYTES_MIN]).codes;
         codes[7] = LEARNS;
@@ -56,18 +56,18 @@ impl Growth {
     pub const SMALL: Growth = Growth::new(&[1536, 192]);
     /// For arenas of a few kilobytes; some become much larger.
     pub const STANDARD: Growth = Growth::new(&[1024, 512, 512, 1024, 2048, 4096, 4096, 4096]);
-    /// Where time matters more than memory: few chunks, of which the larger ones are committed as
-    /// they are used. Best with [`Reclaim::AtTrim`](crate::Reclaim::AtTrim). Where arenas come in
-    /// kinds that are known beforehand, a sequence for each kind whose first chunk holds most of
-    /// its arenas is faster still (`cargo xtask bench elastic --only replay`).
+    /// For time rather than memory: few chunks, and the larger ones are committed as they are used.
+    /// Best with [`Reclaim::AtTrim`](crate::Reclaim::AtTrim). If the kinds of arenas are known
+    /// beforehand, a sequence for each kind whose first chunk holds most of its arenas is faster
+    /// still (`cargo xtask bench elastic --only replay`).
     pub const FAST: Growth = Growth::new(&[1024, 2048, 16 << 10, 32 << 10]);
     /// For arenas of megabytes.
     pub const LARGE: Growth = Growth::new(&[64 << 10, 256 << 10, 1 << 20, 4 << 20]);
 
-    /// The first sizes, up to eight of them; sizes below 128 bytes become 128, above 1 GB 1 GB.
+    /// One to eight sizes. Sizes below 128 bytes become 128, sizes above 1 GB 1 GB.
     ///
     /// # Panics
-    /// Where there is none, or more than eight.
+    /// The slice is empty or has more than eight sizes.
     pub const fn new(chunk_bytes: &[usize]) -> Growth {
         assert!(
             !chunk_bytes.is_empty() && chunk_bytes.len() <= 8,
@@ -92,12 +92,12 @@ impl Growth {
         (8 + (self.codes[last] & 7) as usize) << (self.codes[last] >> 3)
     }
 
-    /// Whether it is [`Growth::LEARNED`].
+    /// Whether this is [`Growth::LEARNED`].
     pub(crate) const fn learns(&self) -> bool {
         self.codes[7] == LEARNS
     }
 
-    /// What the n-th chunk of an arena should have that owns `owned_bytes`.
+    /// The wanted size of the n-th chunk of an arena with `owned_bytes`.
     pub(crate) fn wanted_bytes(&self, nth: usize, owned_bytes: usize) -> usize {
         let policy = self.chunk_bytes(nth);
         let repeats = nth >= 7 || self.codes[nth] <= LEARNS;

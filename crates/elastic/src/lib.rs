@@ -1,10 +1,10 @@
-//! Elastic arenas: very many lifetimes that share one pool of chunks, commit memory as it is
-//! touched, and give it back when they die.
+//! Elastic arenas: very many lifetimes that share one pool of chunks, commit memory as they touch
+//! it, and give it back when they die.
 //!
-//! For whatever is allocated piecemeal and dies together: class loaders, plugins, requests,
-//! queries, documents, tenants. An allocation is a pointer bump without a lock; one block may be
-//! given back early; a dead arena's memory serves the next one, or returns to the system page by
-//! page, whatever its neighbours do.
+//! For data that is allocated piecemeal and dies together: class loaders, plugins, requests,
+//! queries, documents, tenants. An allocation is a pointer bump without a lock. A single block may
+//! be given back early. A dead arena's memory serves the next arena or returns to the system page
+//! by page, whatever its neighbours do.
 //!
 //! ```
 //! use heaplab_elastic::{Growth, Options, Space};
@@ -24,31 +24,30 @@
 //! ```
 //!
 //! # Why
-//! Arenas are fast because they do not give memory back, and that is what is wrong with them: ten
-//! thousand small ones of which nine in ten die leave pages that each hold one survivor. HotSpot's
-//! elastic metaspace (T. Stüfe, 2020), where this design comes from, keeps 16 times the live bytes
-//! then, because its unit of giving back is a granule of 64 KB that the smallest chunk pins. What
-//! is done differently here:
+//! Arenas are fast because they give no memory back, and that is their weakness: of ten thousand
+//! small ones nine in ten die, and leave pages with one survivor each. HotSpot's elastic metaspace
+//! (T. Stüfe, 2020), the origin of this design, then keeps 16 times the live bytes, because it
+//! gives back granules of 64 KB, and the smallest chunk pins one. The differences:
 //!
 //! - A granule is a page, and small chunks are runs of 64-byte lines in it, of any length. Two or
-//!   three arenas of 2 KB share a page; when they are gone it is free.
+//!   three arenas of 2 KB share a page; the page is free when they are gone.
 //! - A chunk is lengthened in place by a few lines while its neighbour is free, so arenas filled
 //!   one after another lie side by side without gaps, and the unused end of an arena is a line or
 //!   two.
-//! - A new arena starts in a hole of nearly its wanted size if there is one, else in a page of its
-//!   own: arenas that lie in one page instead of two are what makes pages free again.
-//! - Giving back is `MADV_DONTNEED`, which splits no mapping: a space has four at most, whatever is
-//!   committed, two of them guard pages at its ends.
+//! - A new arena starts in a hole of nearly its wanted size, or else in a page of its own: arenas
+//!   in one page instead of two are what frees pages again.
+//! - Giving back is `MADV_DONTNEED`, which splits no mapping: a space has at most four mappings,
+//!   however much is committed. Two of them are guard pages at its ends.
 //! - An arena is 8 bytes of handle and 56 bytes of head in its own first chunk. The shared books
 //!   are 17 bytes a page.
 //!
 //! # What it costs, where it is not the right thing
-//! Blocks are whole words, 8 bytes at least. An arena takes at least two lines. A granule larger
-//! than a page (setting, for fewer system calls) makes lines larger in proportion. Taking,
-//! lengthening and returning a chunk take a lock, that of one of the space's shards; threads with
-//! arenas of their own take different ones, up to eight. Who waits for one looks again, every 50
-//! microseconds at last, and is not woken up: many more threads than processors that begin and end
-//! arenas all the time are not what it is made for. Large blocks (above a granule) get whole
+//! Blocks are whole words, at least 8 bytes. An arena takes at least two lines. A granule larger
+//! than a page (an option, for fewer system calls) makes lines larger in proportion. Taking,
+//! lengthening and returning a chunk take the lock of one of the space's shards. Threads with
+//! arenas of their own take different locks, up to eight. A waiting thread polls the lock, in the
+//! end every 50 microseconds, and is not woken up. So arenas are not for many more threads than
+//! processors that all begin and end arenas all the time. Large blocks (above a granule) get whole
 //! granules. Nothing moves: one survivor pins a page. A fork takes the locks of all spaces first
 //! ([`Space`]). Linux only, x86-64 and aarch64.
 //!
@@ -61,13 +60,14 @@
 //! | HotSpot's metaspace | yes | yes | granules of 16 or 64 KB | yes | a lock a loader |
 //! | this crate | yes | yes | pages; at return, at trim or in the background | per arena and space | `Send` arenas, a `Sync` space |
 //!
-//! talloc has what this has not: parents and children, destructors, names. bumpalo needs no
-//! reserved addresses, runs everywhere, and has collections of its own.
+//! talloc has parents and children, destructors and names, which this crate lacks. bumpalo needs no
+//! reserved addresses, runs everywhere, and has its own collections.
 //!
 //! # Settings
-//! [`Options`]: how much address space, the largest chunk, the granule, [`Reclaim`], a commit limit, aids against memory
-//! errors ([`struct@Debug`]). [`Growth`]: the sizes of an arena's chunks, and how to choose them;
-//! by default first chunks become as large as the space's arenas turn out to be.
+//! [`Options`]: how much address space, the largest chunk, the granule, [`Reclaim`], a commit
+//! limit, aids against memory errors ([`struct@Debug`]). [`Growth`]: the sizes of an arena's
+//! chunks, and how to choose them; by default first chunks become as large as the space's arenas
+//! turn out to be.
 
 /// The example in the README, run as a test.
 #[cfg(doctest)]

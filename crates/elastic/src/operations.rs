@@ -36,7 +36,7 @@ pub enum Operation {
     FailCommit(u8),
     /// The n-th uncommit from now on fails.
     FailUncommit(u8),
-    /// So many KB may be committed; 0: as many as there are.
+    /// Commit limit in KB; 0: no limit.
     Limit(u16),
 }
 
@@ -51,7 +51,7 @@ pub const GROWTHS: [Growth; 7] = [
     Growth::LEARNED,
 ];
 
-/// Shards of the space, as far as it has roots for them.
+/// Shards of the space, if it has enough roots for them.
 const SHARDS: usize = 3;
 
 /// The space that a list runs on.
@@ -61,7 +61,7 @@ pub struct Setting {
     pub reclaim: Reclaim,
     /// Aids against memory errors.
     pub debug: Debug,
-    /// Roots of addresses, of 256 granules each: with few of them, addresses run out.
+    /// Roots of 256 granules each: with few roots, addresses run out.
     pub roots: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What a space is made with.
+//! Options of a space.
 
 use crate::Error;
 use crate::pool::shape::{GRANULE_LINES, Shape};
@@ -8,28 +8,28 @@ use std::time::Duration;
 
 /// When memory that no arena uses goes back to the kernel.
 ///
-/// Giving back costs a system call a contiguous range and a page fault a page when it is used
-/// again; not giving back costs memory. An arena's death under [`Reclaim::AtReturn`] bears the
-/// calls itself; [`Reclaim::Background`] is for whoever cannot wait, [`Reclaim::AtTrim`] for
-/// whoever knows the right moment.
+/// Giving memory back costs a system call for each contiguous range, and a page fault a page when
+/// it is used again. Keeping it costs memory. Under [`Reclaim::AtReturn`] a dying arena makes the
+/// calls itself. [`Reclaim::Background`] is for programs that cannot wait, [`Reclaim::AtTrim`] for
+/// programs that know the right moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reclaim {
-    /// When an arena dies, as soon as more than `keep_bytes` are idle; down to half of that.
+    /// At an arena's death, once more than `keep_bytes` are idle; down to half of that.
     AtReturn {
-        /// What may stay committed though nobody uses it. Where arenas die by the thousand and
-        /// others soon take their place, a replay takes less than half as long if this is as much
-        /// as comes back (`cargo xtask bench elastic --only replay`).
+        /// Idle bytes that may stay committed. If arenas die by the thousand and others soon take
+        /// their place, a replay takes less than half the time when this covers the returning
+        /// memory (`cargo xtask bench elastic --only replay`).
         keep_bytes: usize,
     },
     /// Only when [`Space::trim`](crate::Space::trim) is called.
     AtTrim,
-    /// By a thread of the space's own, that looks after every `interval` and leaves `keep_bytes`. A
-    /// forked child starts one of its own when the first arena dies in it; where it cannot, each
-    /// death gives back what is more than `keep_bytes`.
+    /// By a thread of the space, which wakes up every `interval` and leaves `keep_bytes`. A forked
+    /// child starts its own thread when the first arena dies in it. If it cannot, each death gives
+    /// back the excess over `keep_bytes`.
     Background {
         /// How long memory may lie idle, about; less than a millisecond becomes one.
         interval: Duration,
-        /// What may stay committed though nobody uses it.
+        /// Idle bytes that may stay committed.
         keep_bytes: usize,
     },
 }
@@ -43,15 +43,15 @@ impl Default for Reclaim {
     }
 }
 
-/// Aids against memory errors, all off by default. With any of them on, an arena's fast path is
-/// closed and each allocation takes the checked one, which keeps its books apart from the blocks,
-/// so that no overrun misleads it; off, they cost nothing.
+/// Aids against memory errors, all off by default. Any of them closes an arena's fast path. Then
+/// each allocation is checked, and the checks keep their books apart from the blocks, so no overrun
+/// misleads them. Off, they cost nothing.
 ///
-/// What they find panics, and names the block with the size that was asked for: where a block is
-/// given back (overrun, or given back twice, or as one of another size, be it by a byte), where its
-/// memory is used again, and where the arena is reset or dies. An arena that dies so keeps its
-/// memory for good, to be looked at. [`Arena::check`](crate::Arena::check) looks at any time and
-/// returns what it finds.
+/// An error that they find is a panic that names the block and its requested size. They look when a
+/// block is given back (overrun, given back twice, or with another size, even by one byte), when
+/// its memory is used again, and when the arena is reset or dies. An arena that dies of an error
+/// keeps its memory for inspection. [`Arena::check`](crate::Arena::check) looks at any time and
+/// returns the error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Debug {
     /// Known bytes behind each block, from its last byte on: eight at least; with guard pages those
@@ -59,8 +59,8 @@ pub struct Debug {
     pub canaries: bool,
     /// An inaccessible page behind each block, which has a chunk of its own: a write beyond its end
     /// faults at once. The block ends directly at that page if its size is a multiple of its
-    /// alignment, as every Rust type's is; otherwise what is missing to the next multiple can be
-    /// written to, and canaries find that later.
+    /// alignment, as every Rust type's is. Otherwise the bytes up to the next multiple stay
+    /// writable, and canaries find such a write later.
     pub guard_pages: bool,
     /// Blocks are filled with `0xf5` when they are given back, or their arena dies or is reset; and
     /// looked at again, until something new lies there: a write to a block that is gone is found,
@@ -77,28 +77,29 @@ impl Debug {
     }
 }
 
-/// What a space is made with. Start from [`Options::default`].
+/// Options of a space. Start from [`Options::default`].
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Address space to reserve; none of it is memory until it is used. Rounded up to whole roots.
-    /// What the system refuses is an error, but for the default, [`Options::RESERVE_BYTES`]. It is
-    /// divided among shards, one a processor and eight at most, of which the first has seven
-    /// eighths of it or more; that much is the largest block there can be. Less than 16 roots are
-    /// not divided. Less than 2^31 64ths of a granule: 128 GB with one of 4 KB, and in proportion
-    /// with a larger one. Default 64 GB, or what there is.
+    /// Address space to reserve, rounded up to whole roots; it takes no memory until it is used. If
+    /// the system refuses the size, that is an error, except for the default,
+    /// [`Options::RESERVE_BYTES`]. The space divides it among shards, one a processor and at most
+    /// eight, unless it has less than 16 roots. The first shard has at least seven eighths, and so
+    /// much is the largest possible block. Limit: less than 2^31 64ths of a granule, which is 128
+    /// GB with one of 4 KB, and in proportion with a larger one. Default: 64 GB, or as much as the
+    /// system grants.
     pub reserve_bytes: usize,
     /// The largest buddy chunk, a power of two of at least 64 granules. Larger blocks take several.
     /// Default 16 MB.
     pub root_bytes: usize,
-    /// What is committed and given back at a time, a power of two of at least a page. Small chunks
-    /// are made of 64ths of it, so a larger granule makes fewer system calls and wastes more.
-    /// Default: a page.
+    /// The unit of committing and giving back, a power of two of at least a page. Small chunks are
+    /// made of 64ths of it, so a larger granule makes fewer system calls and wastes more. Default:
+    /// a page.
     pub granule_bytes: usize,
     /// When idle memory goes back.
     pub reclaim: Reclaim,
-    /// How much may be committed; share one between spaces, or keep it to change it later. Before
-    /// it refuses a request, the space gives back what lies idle in itself, and not what lies idle
-    /// in others that share the limit: reclaim at return there, keeping little, or
+    /// Limit of committed bytes. Share one between spaces, or keep it to change it later. Before
+    /// the space refuses a request, it gives its own idle memory back, but not that of other spaces
+    /// with the same limit: use [`Reclaim::AtReturn`] with little to keep there, or
     /// [`trim`](crate::Space::trim) them and ask again. Default: no limit.
     pub limit: Option<Arc<CommitLimit>>,
     /// Ask the kernel for huge pages: several times faster to fill at first, but it then gives 2 MB
@@ -127,11 +128,11 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The default of [`Options::reserve_bytes`], 64 GB, which stands for as much as there is:
-    /// where the system refuses that many addresses (`ulimit -v`, valgrind) the space reserves half
-    /// as many, and half again, until it gets them, and leaves half of those to the rest of the
-    /// program; a root at least. [`Report::reserved_bytes`](crate::Report::reserved_bytes) says how
-    /// many it has.
+    /// The default of [`Options::reserve_bytes`], 64 GB, which stands for as much as the system
+    /// grants. If the system refuses that many addresses (`ulimit -v`, valgrind), the space
+    /// reserves half as many, and half again, until it gets them. It then leaves half of those to
+    /// the rest of the program, but keeps at least a root.
+    /// [`Report::reserved_bytes`](crate::Report::reserved_bytes) shows the result.
     pub const RESERVE_BYTES: usize = 64 << 30;
 
     /// The geometry these options ask for.

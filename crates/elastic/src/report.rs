@@ -1,11 +1,11 @@
-//! What a space has and where it is, as `jcmd VM.metaspace` prints it for HotSpot's: usage, waste,
-//! free chunks by size.
+//! The contents of a space, printed like HotSpot's `jcmd VM.metaspace`: usage, waste, free chunks
+//! by size.
 //!
-//! HotSpot takes each loader's lock to count what is used in its chunks. An arena here has no lock:
-//! its cursor and its free blocks are its owner's alone, which is what an allocation without a lock
-//! costs. So the pool says at any time and from any thread what arenas have, and what they do with
-//! it is counted for the arenas that whoever asks holds ([`Space::report_with`]); threads add
-//! theirs with [`Report::include`]. Nothing of it is counted while allocating.
+//! HotSpot takes each loader's lock to count the used part of its chunks. An arena here has no
+//! lock, because allocations take none: its cursor and free blocks belong to its owner alone. So
+//! the pool reports what arenas have, at any time and from any thread. The use of chunks is counted
+//! for the arenas that the caller holds ([`Space::report_with`]); other threads add theirs with
+//! [`Report::include`]. Allocating counts nothing.
 
 use crate::pool::Counts;
 use crate::pool::reclaim::UncommitTimes;
@@ -20,13 +20,13 @@ pub struct Level {
     pub chunk_bytes: usize,
     /// How many.
     pub chunks: usize,
-    /// Committed bytes of all of them.
+    /// Committed bytes of all these chunks.
     pub committed_bytes: usize,
 }
 
-/// What a space has. `committed = in shared granules + in large chunks + idle`, while no arena
-/// begins, grows or ends and nothing is given back: the shards are visited one after the other, so
-/// that the sums are off by what others do meanwhile.
+/// The contents of a space. `committed = in shared granules + in large chunks + idle`, while no
+/// arena begins, grows or ends and nothing is given back. Shards are visited one after the other,
+/// so changes by other threads meanwhile make the sums inexact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "serde"), derive(serde::Serialize, serde::Deserialize))]
 pub struct Report {
@@ -35,23 +35,23 @@ pub struct Report {
     /// Addresses that were asked for, in whole roots: more than were reserved where the system
     /// refused that many ([`Options::RESERVE_BYTES`](crate::Options::RESERVE_BYTES)).
     pub wanted_bytes: usize,
-    /// Committed.
+    /// Committed bytes.
     pub committed_bytes: usize,
-    /// What may be committed; the largest number there is without a limit.
+    /// Limit of committed bytes; the largest number if there is no limit.
     pub limit_bytes: usize,
-    /// Resident, as the kernel says.
+    /// Resident bytes, from the kernel.
     pub resident_bytes: usize,
-    /// Mappings (VMAs), as the kernel says, with the guard pages at both ends of the space.
+    /// Mappings (VMAs), from the kernel, with the guard pages at both ends of the space.
     pub mappings: usize,
     /// Arenas alive.
     pub arenas: usize,
-    /// How many of them were asked what they do with their chunks.
+    /// Arenas whose use of their chunks was counted.
     pub asked_arenas: usize,
-    /// The sum of what those said.
+    /// The sum over those arenas.
     pub asked: ArenaStatistics,
-    /// What is committed and given back at a time.
+    /// The unit of committing and giving back.
     pub granule_bytes: usize,
-    /// What small chunks are made of.
+    /// The unit of small chunks.
     pub line_bytes: usize,
     /// Granules that small chunks share, in bytes.
     pub shared_bytes: usize,
@@ -59,7 +59,7 @@ pub struct Report {
     pub shared_free_bytes: usize,
     /// Committed bytes of large chunks in use.
     pub large_bytes: usize,
-    /// Committed and used by nobody; what trim gives back.
+    /// Committed bytes that nobody uses; a trim gives them back.
     pub idle_bytes: usize,
     /// Free large chunks, the largest first.
     pub free_chunks: Vec<Level>,
@@ -71,22 +71,22 @@ pub struct Report {
     pub uncommits: u64,
     /// Bytes given back since the beginning.
     pub uncommitted_bytes: u64,
-    /// What the kernel was asked for since the beginning.
+    /// System calls since the beginning.
     pub system_calls: SystemCalls,
     /// The time that giving back took.
     pub uncommit_times: UncommitTimes,
-    /// What the pool did.
+    /// Counts of the pool's operations.
     pub counts: Counts,
 }
 
 impl Report {
-    /// Committed bytes of chunks that arenas have, as the pool says.
+    /// Committed bytes of arenas' chunks, from the pool.
     pub fn in_arenas_bytes(&self) -> usize {
         self.shared_bytes - self.shared_free_bytes + self.large_bytes
     }
 
-    /// Of those, the ones of arenas that were not asked. Of arenas that grow while they are asked
-    /// it may be off by as much.
+    /// Of those, the bytes of arenas that were not asked. Inexact by the growth of arenas during
+    /// the questions.
     pub fn not_asked_bytes(&self) -> usize {
         self.in_arenas_bytes().saturating_sub(self.asked.committed_bytes)
     }
@@ -141,9 +141,8 @@ impl Space {
         Ok(report)
     }
 
-    /// Says where everything is. Asks the kernel and counts the books under the pool's locks: for
-    /// people, not for a hot path. What arenas do with their chunks is theirs to say:
-    /// [`Space::report_with`].
+    /// Reports where everything is. Asks the kernel and counts the books under the pool's locks:
+    /// for people, not for a hot path. The use of chunks by arenas needs [`Space::report_with`].
     pub fn report(&self) -> Result<Report, Error> {
         let shared = &self.0;
         let usage = shared.reservation.usage()?;

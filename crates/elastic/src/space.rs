@@ -1,8 +1,8 @@
-//! A space: reserved addresses, the pool that says who has which, and the reclaim policy.
+//! A space: reserved addresses, the pool that assigns them, and the reclaim policy.
 //!
-//! Arenas of a space may live on any threads. What they share is the pool, in shards with a lock
-//! each, taken when an arena begins, ends, or needs another chunk; never for an allocation within a
-//! chunk. System calls that give memory back are made outside of the locks.
+//! Arenas of a space may live on any threads. They share the pool, in shards with a lock each. A
+//! lock is taken when an arena begins, ends, or needs another chunk, never for an allocation within
+//! a chunk. System calls that give memory back run outside of the locks.
 //!
 //! Arenas keep their space alive, but not with a count of the `Arc` each: all threads would write
 //! to that one word. A shard counts its own arenas, and has one count of the `Arc` for them
@@ -24,12 +24,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// A pool of chunks that arenas share. A clone is another handle of the same space; the space lives
 /// until its last handle and its last arena are gone.
 ///
-/// A process may fork whatever its other threads do:
-/// [fork(2)](https://man7.org/linux/man-pages/man2/fork.2.html) waits until none of them is in a
-/// space, and the child may use every space and the arenas of the thread that forked. Arenas of
-/// other threads stay as they were: nobody ends them there, and their spaces keep their memory. Not
-/// from a signal handler that interrupted a call of this crate, and not where the C library's
-/// handlers do not run (`_Fork`, clone(2)).
+/// A process may fork at any time: [fork(2)](https://man7.org/linux/man-pages/man2/fork.2.html)
+/// waits until no other thread is in a space. The child may use every space, and the arenas of the
+/// thread that forked. Arenas of other threads stay as they were: nobody ends them there, and their
+/// spaces keep their memory. Exceptions: a signal handler that interrupted a call of this crate
+/// must not fork, nor code that bypasses the C library's handlers (`_Fork`, clone(2)).
 #[derive(Debug)]
 pub struct Space(pub(crate) Arc<Shared>);
 
@@ -51,7 +50,7 @@ impl Memory for Reservation {
     }
 
     unsafe fn uncommit(&self, range: Range<usize>) -> Result<(), Error> {
-        // SAFETY: the caller's promise: nobody has any of it.
+        // SAFETY: the caller promises that nobody has any part of the range.
         Ok(unsafe { Reservation::uncommit(self, range) }?)
     }
 }
@@ -109,13 +108,13 @@ impl Space {
         Space(shared)
     }
 
-    /// Begins an arena that grows as `growth` says. It takes no memory until it allocates, and
-    /// nothing can refuse it today: what may be is its first allocation.
+    /// Begins an arena that grows by `growth`. It takes no memory until its first allocation. That
+    /// allocation can fail; beginning cannot fail today.
     pub fn arena(&self, growth: Growth) -> Result<Arena, Error> {
         Arena::new(self, growth)
     }
 
-    /// What the space was made with.
+    /// The space's options.
     pub fn options(&self) -> &Options {
         &self.0.options
     }
@@ -137,8 +136,8 @@ impl Space {
         self.0.shards.arenas()
     }
 
-    /// Gives all idle memory back to the kernel. Returns how many bytes that were; an error where
-    /// the kernel refused, with everything that it refused still idle.
+    /// Gives all idle memory back to the kernel, and returns its bytes. If the kernel refuses,
+    /// returns an error, and the refused memory stays idle.
     pub fn trim(&self) -> Result<usize, Error> {
         self.0.reclaim(By::Trim, 0)
     }
@@ -148,8 +147,8 @@ impl Space {
         self.0.reservation.addresses().contains(&address.addr())
     }
 
-    /// Checks every invariant of the pool against the reservation; says which one is broken. For
-    /// tests: no arena may begin, end or grow meanwhile.
+    /// Checks every invariant of the pool against the reservation; the error names the broken one.
+    /// For tests: no arena may begin, end or grow meanwhile.
     #[doc(hidden)]
     pub fn check_deep(&self) -> Result<(), String> {
         let (books, counted) = (self.0.shards.check_deep()?, self.committed_bytes());
@@ -162,8 +161,8 @@ impl Space {
     }
 }
 
-/// The addresses that are asked for; of the default as many as there are, see
-/// [`Options::RESERVE_BYTES`].
+/// The requested addresses; for the default, as many as the system grants
+/// ([`Options::RESERVE_BYTES`]).
 fn reserve(options: &Options) -> Result<(Reservation, Shape), Error> {
     let wanted = options.shape()?;
     let with = ReservationOptions {
@@ -196,8 +195,8 @@ impl Shared {
         self.shards.reclaim(by, home(), keep_bytes, &self.reservation)
     }
 
-    /// Whether [`Shared::after_return`] may have anything to do; asked while a shard is visited,
-    /// which has not told the others yet.
+    /// Whether [`Shared::after_return`] may have work. Asked during a visit to a shard that has not
+    /// published its idle bytes yet.
     #[inline]
     pub(crate) fn may_reclaim(&self, shard_idle_bytes: usize) -> bool {
         match self.options.reclaim {
@@ -211,22 +210,20 @@ impl Shared {
         }
     }
 
-    /// After an arena's death, with what is idle in the shard it returned to: what the policy
-    /// wants.
+    /// Acts on the policy after an arena's death, given the idle bytes of the shard it returned to.
     pub(crate) fn after_return(&self, shard_idle_bytes: usize) {
         match self.options.reclaim {
             Reclaim::AtReturn { keep_bytes }
                 if self.shards.more_idle_than(keep_bytes, shard_idle_bytes) =>
             {
-                // What the kernel refuses to take stays idle and is offered again at the next
-                // death.
+                // Memory that the kernel does not take stays idle until the next death.
                 let _ = self.reclaim(By::Return, keep_bytes / 2);
             }
             Reclaim::Background { keep_bytes, .. } => {
                 let adopted =
                     self.background.as_ref().map_or(Ok(()), |background| background.adopt());
                 if adopted.is_err() && self.shards.more_idle_than(keep_bytes, shard_idle_bytes) {
-                    // There is no thread to be had: whoever let the arena go does its work.
+                    // No thread can be had: the caller does the thread's work.
                     let _ = self.reclaim(By::Return, keep_bytes);
                 }
             }

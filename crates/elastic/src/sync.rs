@@ -27,7 +27,7 @@ pub(crate) fn lock_std<T>(shared: &std::sync::Mutex<T>) -> std::sync::MutexGuard
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits to be told of a change, without the lock meanwhile.
+/// Waits for a change, and releases the lock meanwhile.
 pub(crate) fn wait<'a, T>(changed: &Condvar, held: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
     changed.wait(held).unwrap_or_else(|poisoned| poisoned.into_inner())
 }

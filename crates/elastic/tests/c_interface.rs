@@ -16,7 +16,7 @@ fn run(command: &mut Command) -> String {
     text(&output.stdout)
 }
 
-/// The static library, built as the header says, beside what this test's own build already has.
+/// The static library, built as the header says, next to this test's own build.
 fn library(here: &Path) -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     run(Command::new(env!("CARGO"))

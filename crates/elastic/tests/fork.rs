@@ -1,5 +1,5 @@
-//! Forks while other threads are everywhere in a space: every child can use it, and what it does
-//! comes to an end.
+//! Forks while other threads work everywhere in a space: every child can use the space, and its
+//! calls end.
 //!
 //! A child has no harness: it does its work and ends with `_exit`. One that hangs is ended by its
 //! alarm.
@@ -57,7 +57,7 @@ fn work(space: &Space, rounds: usize) -> Result<(), heaplab_elastic::Error> {
 fn in_child(spaces: &[Space], mine: &Arena, nth: usize) -> Result<(), heaplab_elastic::Error> {
     mine.allocate(Layout::new::<[u64; 40]>())?;
     let (limited, spaces) = spaces.split_last().expect("there are spaces");
-    // What it may commit may be that of threads which are not here; it must come to an end.
+    // Absent threads may hold everything that it may commit; the call must still end.
     let _ = work(limited, 1);
     for space in spaces {
         let _ = (space.idle_bytes(), space.arenas());
@@ -75,8 +75,8 @@ fn in_child(spaces: &[Space], mine: &Arena, nth: usize) -> Result<(), heaplab_el
 
 type Act<'a> = &'a dyn Fn() -> Result<(), heaplab_elastic::Error>;
 
-/// Runs `act` on a thread of the C library. A thread of std takes a lock of std as it begins, which
-/// a thread of the parent that began or ended at the fork holds here for good.
+/// Runs `act` on a thread of the C library. A thread of std takes a lock of std as it begins. A
+/// thread of the parent that began or ended at the fork holds that lock here for good.
 fn on_a_thread(act: Act) -> Result<(), heaplab_elastic::Error> {
     extern "C" fn begin(act: *mut libc::c_void) -> *mut libc::c_void {
         // SAFETY: the caller waits for this thread, and lends it this.
@@ -85,7 +85,7 @@ fn on_a_thread(act: Act) -> Result<(), heaplab_elastic::Error> {
         std::ptr::null_mut()
     }
     let mut lent: (Act, Option<Result<(), heaplab_elastic::Error>>) = (act, None);
-    // SAFETY: what is lent outlives the thread, which is waited for.
+    // SAFETY: the lent values outlive the thread, which is joined.
     unsafe {
         let mut thread = std::mem::zeroed();
         let attributes = std::ptr::null();
@@ -126,7 +126,7 @@ fn two_thousand_children_use_spaces_that_other_threads_were_in() {
         for space in &spaces {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
-                    // The limit may refuse what the others have.
+                    // The limit may refuse because of the others' memory.
                     let _ = work(space, 3);
                     std::thread::sleep(REST);
                 }

@@ -1,8 +1,8 @@
-//! What the kernel sees: how many addresses a space gets where they are few, and which system calls
-//! it makes, beside what its report says.
+//! The kernel's view: the addresses that a space gets when they are few, and its system calls
+//! compared with its report.
 //!
 //! Some tests start this program again as a child with less address space, under strace, or under
-//! valgrind; the two programs are left out where they are not installed, with a line that says so.
+//! valgrind. If one of those programs is not installed, its test prints a line and passes.
 
 #![cfg(not(miri))]
 
@@ -11,7 +11,7 @@ use std::alloc::Layout;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
 
-/// Asks this program to do what a child does, and says what.
+/// Makes this program act as a child; the value names the task.
 const CHILD: &str = "ELASTIC_TEST_CHILD";
 
 /// This test program as a child that runs one test, under `tool` where there is one.
@@ -45,7 +45,7 @@ fn succeeded(output: &Output) -> String {
     text(&output.stdout)
 }
 
-/// Whether a tool can be used here; says so where it cannot.
+/// Whether a tool works here; prints a line if not.
 fn runs(tool: &str) -> bool {
     let found = Command::new(tool).arg("true").output().is_ok_and(|output| output.status.success());
     let required = std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_some_and(|value| value == "1");
@@ -90,7 +90,7 @@ fn the_default_space_takes_what_address_space_there_is() {
             matches!(explicit, Err(Error::System(_))),
             "more than there is was asked for: {explicit:?}"
         );
-        // The rest of the program still has as much.
+        // The rest of the program still has the same amount.
         assert!(Vec::<u8>::new().try_reserve_exact(report.reserved_bytes / 2).is_ok());
         return;
     }
@@ -181,7 +181,7 @@ fn a_report_has_the_system_calls_that_strace_sees() {
                         )
                         .unwrap();
                 }
-                // Enough for it to be populated at once.
+                // Large enough to be populated at once.
                 (nth == 7).then(|| {
                     arena.allocate(Layout::from_size_align(400 << 10, 8).unwrap()).unwrap()
                 });

@@ -1,9 +1,9 @@
 //! `allocator_api2::Allocator` for `&Arena`, so that collections live in an arena: the crate's
 //! `Vec` and `Box`, hashbrown's maps.
 //!
-//! Arenas fill downwards, so that a block has its neighbour of before above it and what is free
-//! below: unlike in an arena that fills upwards, the last block cannot become longer where it is.
-//! What that costs is a copy of its bytes; it leaves no hole.
+//! Arenas fill downwards, so a block has the earlier one above and free memory below. Unlike in an
+//! arena that fills upwards, the last block cannot grow in place. The price is a copy of its bytes;
+//! no hole remains.
 
 use super::large_blocks::ALONE_BYTES;
 use super::{Arena, round_up};
@@ -15,7 +15,7 @@ fn slice(block: NonNull<u8>, bytes: usize) -> NonNull<[u8]> {
     NonNull::slice_from_raw_parts(block, bytes)
 }
 
-// SAFETY: a block stays where it is and valid until it is given back or the arena dies, which the
+// SAFETY: a block stays in place and valid until it is given back or the arena dies, which the
 // borrow excludes; copies of a reference are the same allocator.
 unsafe impl Allocator for &Arena {
     #[inline]
@@ -34,7 +34,7 @@ unsafe impl Allocator for &Arena {
     ///
     /// - It stays where the rounding to whole words has room for the new size, and its address is
     ///   aligned as asked.
-    /// - The last block allocated moves down by what is missing, if the arena's window has room:
+    /// - The last block allocated moves down by the missing bytes, if the arena's window has room:
     ///   its bytes are copied, no hole is left.
     /// - Any other block gets a new place; the old one is given back, for reuse by the arena.
     /// - With debugging aids it always gets a new place.
@@ -67,7 +67,8 @@ unsafe impl Allocator for &Arena {
         let fits = round_up(new.size()) == round_up(old.size())
             && block.addr().get().is_multiple_of(new.align());
         if fits && old.size() > 0 && !head.debug() {
-            // The rounding has room for it, and giving it back will round to the same size.
+            // The rounding already has room for the larger size, and giving back rounds to the same
+            // size.
             return Ok(slice(block, new.size()));
         }
         let last = block.as_ptr() == head.cursor.get() && old.size() > 0 && !head.debug();
@@ -98,8 +99,8 @@ unsafe impl Allocator for &Arena {
         }
     }
 
-    /// The block with fewer bytes, where it is; elsewhere only where its address is not aligned as
-    /// asked, where no byte is left, and with debugging aids. What is cut off is given back.
+    /// Shrinks a block in place. It moves only if its address lacks the asked alignment, if no byte
+    /// remains, or with debugging aids. The cut-off end is given back.
     unsafe fn shrink(
         &self,
         block: NonNull<u8>,
@@ -115,8 +116,8 @@ unsafe impl Allocator for &Arena {
             if before >= ALONE_BYTES {
                 self.share_chunk(block);
             }
-            // What is cut off lies behind the block and is a block of its own.
-            // SAFETY: the caller gives the end of the block back.
+            // The cut-off end lies behind the block and is a block of its own. SAFETY: the caller
+            // gives the end of the block back.
             unsafe { self.deallocate_slowly(block.add(after), before - after) };
             return Ok(slice(block, new.size()));
         }

@@ -1,8 +1,8 @@
-//! What an arena with debugging aids knows of its blocks, apart from them: no write of the
-//! program's reaches it, so that what it says of where a block lies holds after any overrun.
+//! Facts about the blocks of an arena with debugging aids, stored apart from them. No write of the
+//! program reaches the book, so its record of a block's place holds after any overrun.
 //!
-//! All of it is addresses in ordered maps on the program's heap. The arena's memory holds blocks,
-//! canaries and poison and nothing else: no link, no list, no head.
+//! The book consists of addresses in ordered maps on the program's heap. The arena's memory has
+//! only blocks, canaries and poison: no link, no list, no head.
 
 use super::guarded::Overwritten;
 use super::head::{Chunk, WORD};
@@ -17,19 +17,19 @@ const CANARY: u64 = 0xca4a_21e5_b10c_a11e;
 /// A block, by its address.
 #[derive(Clone, Copy, Debug)]
 pub struct Block {
-    /// What was asked for.
+    /// The requested size.
     pub bytes: usize,
-    /// Where the memory taken for it ends: canaries lie from its end to here.
+    /// The end of the memory taken for the block: canaries lie from the block's end to here.
     pub limit: usize,
     /// It was not given back.
     pub alive: bool,
 }
 
-/// Memory that holds poison: all of a block that is gone, or what later blocks left of it.
+/// Memory with poison: a whole dead block, or the part that later blocks left of it.
 #[derive(Clone, Copy, Debug)]
 struct Poisoned {
     length: usize,
-    /// Where the block began, and what was asked for.
+    /// The dead block's beginning and requested size.
     address: usize,
     bytes: usize,
 }
@@ -40,7 +40,7 @@ pub struct Book {
     /// In the order in which they were taken.
     pub chunks: Vec<Chunk>,
     blocks: BTreeMap<usize, Block>,
-    /// What the next block may be cut from: bytes and address.
+    /// The piece from which the next block may be cut: bytes and address.
     free: BTreeSet<(usize, usize)>,
     /// Ranges that hold poison and nothing else, by address: they do not overlap each other, nor
     /// any live block.
@@ -75,12 +75,12 @@ impl Book {
         self.blocks.get(&address).copied()
     }
 
-    /// Free memory: how many pieces, and bytes of all of them.
+    /// Free memory: number of pieces, and bytes of all of them.
     pub fn free(&self) -> (usize, usize) {
         (self.free.len(), self.free.iter().map(|(bytes, _)| bytes).sum())
     }
 
-    /// The pieces of it, in the order of their sizes.
+    /// The free pieces in the order of their sizes.
     pub fn free_pieces(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         self.free.iter().map(|(bytes, start)| *start..start + bytes)
     }
@@ -100,8 +100,8 @@ impl Book {
         }
     }
 
-    /// A place of so many bytes, as high as possible in the smallest free piece that holds it. It
-    /// is still free.
+    /// A place of `bytes` bytes, as high as possible in the smallest free piece that holds it. The
+    /// place stays free.
     pub fn find(&self, bytes: usize, align: usize) -> Option<(Range<usize>, Range<usize>)> {
         self.free.range((bytes, 0)..).find_map(|&(length, start)| {
             let at = (start + length - bytes) & !(align - 1);
@@ -178,8 +178,8 @@ impl Book {
         self.poisoned.iter().try_for_each(|(start, poisoned)| intact(*start, poisoned, bytes))
     }
 
-    /// All blocks end, and the chunks' memory is free; without `poisoned` nothing of it is
-    /// remembered as filled.
+    /// Ends all blocks and frees the chunks' memory; without `poisoned`, forgets which memory was
+    /// filled.
     pub fn clear(&mut self, poisoned: bool) {
         self.blocks.clear();
         self.free.clear();

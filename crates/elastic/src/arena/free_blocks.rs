@@ -1,14 +1,15 @@
 //! Free blocks of an arena: leftovers of retired chunks, and blocks that were given back.
 //!
 //! Most arenas have a few leftovers and nothing else (leftovers outnumber deallocations 13 to 50
-//! times in recordings of real class loaders), so it begins as a short list, searched to its end.
-//! The ninth block makes bins of it: one for each size up to 32 words, above that two for each
-//! power of two; searched upwards by a bit mask, so that a block is found in constant time if there
-//! is one. HotSpot searches upwards within its 32 bins only and keeps larger blocks in a tree.
+//! times in recordings of real class loaders). So the free blocks begin as a short list, searched
+//! to its end. The ninth block turns the list into bins: one for each size up to 32 words, above
+//! that two for each power of two. A bit mask leads upwards through the bins, so a block is found
+//! in constant time if there is one. HotSpot searches upwards within its 32 bins only and keeps
+//! larger blocks in a tree.
 //!
-//! Free neighbours merge late ([`super::merge`]), where HotSpot's do not: blocks have no header
-//! that would tell a free neighbour from a used one, so all free blocks are sorted by address when
-//! none of them holds a request and as many were put here as make that worth it.
+//! Free neighbours merge late ([`super::merge`]); HotSpot's do not merge. Blocks have no header
+//! that would tell a free neighbour from a used one. So all free blocks are sorted by address when
+//! none of them holds a request and enough were added to make that worth its cost.
 //!
 //! Blocks hold their own links, hence 16 bytes at least; smaller ones are lost until the arena
 //! dies.
@@ -32,9 +33,9 @@ const LOOKS: usize = 8;
 #[derive(Clone, Copy)]
 pub struct Node {
     pub next: *mut Node,
-    /// Whole words. The low bits say how many follow in the list at most, up to [`LIST_BLOCKS`] -
-    /// 1, so that the list need not be walked to learn that it is short. Blocks that were there at
-    /// the last merge do not count.
+    /// In whole words. The low bits hold an upper bound of the list's length, below
+    /// [`LIST_BLOCKS`], so that nobody walks the list to learn that it is short. Blocks that were
+    /// there at the last merge do not count.
     tagged_bytes: usize,
 }
 
@@ -112,8 +113,7 @@ impl FreeList {
 
     /// Whether the list is long enough to be worth bins.
     pub fn wants_bins(&self) -> bool {
-        // Blocks were taken out of the middle perhaps, so that what the first one says is the most
-        // there can be.
+        // Blocks may have been taken out of the middle, so the first one's count is an upper bound.
         self.bins().is_none()
             && self.list().next().is_some_and(|(_, first)| first.following() == FOLLOWING)
             && self.list().nth(LIST_BLOCKS - 1).is_some()
@@ -126,11 +126,11 @@ impl FreeList {
     /// Moves the list into bins made of `memory`.
     ///
     /// # Safety
-    /// `memory` has [`BINS_BYTES`] bytes, aligned to a word, that belong to the arena and to nobody
-    /// else while it lives.
+    /// `memory` has [`BINS_BYTES`] bytes, aligned to a word, that belong only to the arena while it
+    /// lives.
     pub unsafe fn make_bins(&self, memory: NonNull<u8>) {
         mark("a list of free blocks becomes bins");
-        // All of it: the list grows longer than is searched while there is no room for bins.
+        // The whole list: it grows beyond the searched length while there is no room for bins.
         let list = self.list();
         let bins = memory.cast::<Bins>().as_ptr();
         // SAFETY: the caller's promise.
@@ -138,17 +138,17 @@ impl FreeList {
         self.0.set(bins.cast::<u8>().wrapping_add(1));
         for (node, read) in list {
             let (block, bytes) = piece(node, read.bytes());
-            // SAFETY: it was in the list, so it is free and large enough; the walk has read its
-            // link already.
+            // SAFETY: the block was in the list, so it is free and large enough; the walk has read
+            // its link already.
             unsafe { self.put(block, bytes) };
         }
     }
 
-    /// Adds a block; false where it is too small to be kept.
+    /// Adds a block; returns false if it is too small to keep.
     ///
     /// # Safety
-    /// The block belongs to the arena, nobody uses it, it is aligned to a word and a multiple of
-    /// words, and committed.
+    /// The block belongs to the arena, nobody uses it, it is committed, aligned to a word and a
+    /// multiple of words.
     pub unsafe fn put(&self, block: NonNull<u8>, bytes: usize) -> bool {
         if bytes < SMALLEST_BYTES {
             return false;
@@ -182,9 +182,9 @@ impl FreeList {
         true
     }
 
-    /// Takes a block that holds `bytes` aligned to `align`, at least a word each, and puts back
-    /// what is left on both sides. Where there is none and all were looked at, also says how large
-    /// the largest is.
+    /// Takes a block that holds `bytes` aligned to `align`, at least a word each, and puts the
+    /// rests on both sides back. If no block fits and all were looked at, the error has the size of
+    /// the largest.
     pub fn take(&self, bytes: usize, align: usize) -> (Option<NonNull<u8>>, Option<usize>) {
         let found = match self.bins() {
             Some(bins) => take_binned(bins, bytes, align).ok_or(None),
@@ -204,8 +204,7 @@ impl FreeList {
         bytes: usize,
         align: usize,
     ) -> Option<NonNull<u8>> {
-        // Placed as high as the alignment allows, so that what is left is in front and in one
-        // piece.
+        // Placed as high as the alignment allows, so that the rest is in front and in one piece.
         let end = block.addr().get() + found;
         let at = (end - bytes) & !(align - 1);
         let chosen = block.as_ptr().wrapping_add(at - block.addr().get());
@@ -218,8 +217,8 @@ impl FreeList {
         NonNull::new(chosen)
     }
 
-    /// Whether so many blocks were put here since the last merge that sorting all of them costs
-    /// each of those little.
+    /// Whether so many blocks were added since the last merge that sorting all of them costs little
+    /// for each.
     pub fn is_worth_merging(&self) -> bool {
         match self.bins() {
             // SAFETY: bins live as long as the arena that has them.
@@ -228,8 +227,8 @@ impl FreeList {
         }
     }
 
-    /// Makes one block of neighbours. What lies directly above `cursor` is taken out of the list:
-    /// its bytes are returned, and those of the largest block that stays.
+    /// Merges neighbours. The block directly above `cursor` leaves the list. Returns its bytes, and
+    /// those of the largest block that stays.
     pub fn merge(&self, cursor: *mut u8) -> (usize, usize) {
         let mut sorter = Sorter::new();
         match self.bins() {
@@ -273,8 +272,7 @@ impl FreeList {
     pub fn each(&self, mut see: impl FnMut(Piece)) {
         match self.bins() {
             Some(bins) => {
-                // SAFETY: bins live as long as the arena that has them; nobody changes them during
-                // the walk.
+                // SAFETY: bins live as long as their arena; nobody changes them during the walk.
                 let heads = unsafe { (*bins).heads };
                 heads
                     .into_iter()
@@ -322,8 +320,8 @@ fn holds(node: *mut Node, found: usize, bytes: usize, align: usize) -> bool {
     at >= node.addr() && is_kept(at - node.addr()) && is_kept(end - at - bytes)
 }
 
-/// Takes the first of at most `looks` blocks that holds the request from the list at `head`. An
-/// error says how large the largest of them is, where the list has no more.
+/// Takes the first of at most `looks` blocks that holds the request from the list at `head`. If the
+/// list has no more, the error has the size of the largest block seen.
 fn take_fitting(
     mut head: *mut *mut Node,
     bytes: usize,

@@ -1,11 +1,11 @@
 //! The slow path: what an arena does when its window is used up, and how its chunks come and go.
 //!
 //! Order, after HotSpot: free blocks; the current chunk's uncommitted part; the current chunk
-//! enlarged in place; a chunk kept by a reset; a new chunk. Deviations: enlarging goes by a few
-//! lines instead of doubling; a request that does not fit looks in leftovers before a new chunk is
-//! taken; and when a new chunk leaves less room than the old one still has, the old one stays
-//! current, so that one large block does not retire a small chunk. What is retired is salvaged: its
-//! committed rest becomes a free block.
+//! enlarged in place; a chunk kept by a reset; a new chunk. Deviations: enlarging adds a few lines
+//! instead of doubling. A request that does not fit looks in leftovers before a new chunk is taken.
+//! And if a new chunk leaves less room than the old one still has, the old one stays current, so
+//! one large block does not retire a small chunk. Retired chunks are salvaged: their committed rest
+//! becomes a free block.
 
 use super::free_blocks::{BINS_BYTES, SMALLEST_BYTES};
 use super::head::{AloneLink, Chunk, Head, WORD};
@@ -23,28 +23,27 @@ use std::alloc::Layout;
 use std::num::NonZero;
 use std::ptr::NonNull;
 
-/// Enlarging in place goes by this share of what the arena has, by the chunk it would take next,
-/// and by this many lines at least.
+/// Enlarging in place asks for the largest of: this share of the arena's lines, the next chunk by
+/// policy, and this many lines.
 const ENLARGE_SHARE: u32 = 16;
 const ENLARGE_LINES: u32 = 2;
-/// A chunk above a granule has this share of what the arena has at least: it is committed step by
-/// step, so that its size costs nothing but addresses, and fewer chunks are retired, linked and
-/// returned.
+/// A chunk above a granule has at least this share of the arena's bytes. It is committed step by
+/// step, so its size costs only addresses, and fewer chunks are retired, linked and returned.
 const LARGE_SHARE: usize = 6;
-/// A large chunk's committed part grows by this share of what the arena has, up to this much.
+/// A large chunk's committed part grows by this share of the arena's bytes, up to a limit.
 const COMMIT_SHARE: usize = 64;
-/// Where idle memory is kept until a trim anyway it grows by this much at least: each step is a
-/// visit to the pool. Less than what is given its pages in one call, so that none is resident that
-/// is not used.
+/// Where idle memory stays until a trim anyway, it grows by at least this much, because each step
+/// is a visit to the pool. Less than [`POPULATE_BYTES`], so that unused pages do not become
+/// resident.
 const COMMIT_BYTES_KEPT: usize = 16 << 10;
-/// And by this much where the kernel gives huge pages: a part of one is resident whether it is
-/// committed or not.
+/// And by at least this much under huge pages: part of a huge page is resident whether committed or
+/// not.
 const COMMIT_BYTES_HUGE: usize = 64 << 10;
 const COMMIT_BYTES_MAX: usize = 1 << 20;
-/// From this size on a fresh part is given its pages in one call instead of a fault a page, which
-/// saves a seventh of what a page costs and more (`cargo xtask bench elastic --only fresh`). With
-/// 32 KB it saves half as much or nothing, less than what it costs to give pages that nobody
-/// touches, as inside of larger blocks.
+/// From this size on, one call populates a fresh part instead of a fault a page, which saves a
+/// seventh of a page's cost and more (`cargo xtask bench elastic --only fresh`). At 32 KB it saves
+/// half as much or nothing, less than populating pages costs that nobody touches, as inside of
+/// larger blocks.
 const POPULATE_BYTES: usize = 256 << 10;
 /// And up to this one; larger parts than an arena's steps are single blocks.
 const POPULATE_BYTES_MAX: usize = 2 * COMMIT_BYTES_MAX;
@@ -67,9 +66,8 @@ impl Shared {
         }
     }
 
-    /// Has the kernel give pages that will be written soon anyway. Not those of a single huge
-    /// block, of which perhaps a little is ever used; nor huge pages, most of which are there and
-    /// need not be asked for.
+    /// Populates pages that will be written soon anyway. Not those of a single huge block, which
+    /// may hardly be used; nor huge pages, most of which are there already.
     fn populate(&self, range: std::ops::Range<usize>) {
         if !self.options.huge_pages && (POPULATE_BYTES..=POPULATE_BYTES_MAX).contains(&range.len())
         {
@@ -118,7 +116,7 @@ pub(super) fn take_chunk(shared: &Shared, room: usize, want: usize) -> Result<Ch
     Ok(chunk)
 }
 
-/// What a request that the window does not hold is served from.
+/// The source that serves a request that the window cannot.
 enum Next {
     Block(NonNull<u8>),
     Chunk(Chunk),
@@ -131,15 +129,15 @@ enum Extended {
     Elsewhere(Chunk),
 }
 
-/// What a block may take of a chunk. The end of a chunk is aligned to a line and its links to
-/// words; a larger alignment may cost its size.
+/// Most bytes that a block may take of a chunk. The end of a chunk is aligned to a line and its
+/// links to words; a larger alignment may cost its size.
 #[inline]
 fn room_for(size: usize, align: usize) -> usize {
     size + if align > WORD { align } else { 0 }
 }
 
-/// Lines that a chunk of at most a granule needs for `room` bytes, and those of `want` bytes;
-/// `None` where it is a larger one.
+/// Lines for `room` bytes and for `want` bytes in a chunk of at most a granule; `None` if the chunk
+/// must be larger.
 #[inline]
 fn small_lines(shared: &Shared, room: usize, want: usize) -> Option<(u32, u32)> {
     let (shape, links) = (shared.shape, size_of::<super::head::Link>());
@@ -152,16 +150,16 @@ fn small_lines(shared: &Shared, room: usize, want: usize) -> Option<(u32, u32)> 
 /// So many chunks are returned before the lock is let go for a moment.
 const RETURNED_AT_ONCE: usize = 32;
 
-/// Returns the chunks of a list while their arena lives, and gives back what the policy wants.
+/// Returns the chunks of a list while their arena lives, then reclaims by policy.
 pub(super) fn return_and_reclaim(shared: &Shared, top: u32) {
     if let Some(idle_bytes) = return_chunks(shared, [top, 0], |_, _, _| false) {
         shared.after_return(idle_bytes);
     }
 }
 
-/// Returns the chunks of lists that begin with these tops (0: an empty list), and how much is idle
-/// then in the shard of those that has the most. `last` runs in the last visit; where it returns
-/// true nothing of the space is used afterwards, and `None` returned.
+/// Returns the chunks of lists that begin with these tops (0: an empty list). Returns the idle
+/// bytes of the fullest of their shards. `last` runs in the last visit. If it returns true, nothing
+/// of the space is used afterwards, and the result is `None`.
 ///
 /// A pointer, because a reference would have to be valid until this returns.
 pub fn return_chunks(
@@ -169,23 +167,22 @@ pub fn return_chunks(
     lists: [u32; 2],
     last: impl FnOnce(&Shard, &mut Held<'_>, usize) -> bool,
 ) -> Option<usize> {
-    // SAFETY: whoever returns chunks of a space has something that keeps it alive, until `last`
-    // gives that up.
+    // SAFETY: the caller holds something that keeps the space alive, until `last` gives that up.
     let shared = unsafe { &*shared };
     let (mut idle_bytes, mut returned) = (0, 0);
     let mut visited: Option<(&Shard, Held<'_>)> = None;
     for mut top in lists {
         while top != 0 {
             // SAFETY: the chunk was its arena's, whose last act this is; its link stays until the
-            // pool has it.
+            // pool has the chunk.
             let chunk = unsafe { super::read_chunk(shared.line_address(top), top) };
             top = chunk.other;
-            // Links that nobody read since their chunks were retired are out of the cache; they
-            // arrive while this chunk is returned.
+            // Links unread since their chunks were retired are out of the cache; fetch them while
+            // this chunk is returned.
             for older in [top, chunk.older[0], chunk.older[1]] {
                 fetch(shared.line_address(older).wrapping_sub(size_of::<super::Link>()));
             }
-            // An arena that stayed with one thread has all of them in one shard.
+            // An arena that stayed with one thread has all its chunks in one shard.
             let shard = shared.shards.of(chunk.top - chunk.lines);
             if visited.as_ref().is_none_or(|(of, _)| !std::ptr::eq(*of, shard))
                 || returned % RETURNED_AT_ONCE == 0
@@ -219,11 +216,11 @@ pub(super) fn give(held: &mut Held<'_>, chunk: &Chunk, shared: &Shared) {
     }
 }
 
-/// Has the cache line of an address come. Where no instruction does so, it comes when it is read.
+/// Prefetches the cache line of an address, on processors with such an instruction.
 #[inline(always)]
 fn fetch(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a prefetch has no effect on what the program sees, whatever the address.
+    // SAFETY: a prefetch has no effect visible to the program, for any address.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
     }
@@ -251,7 +248,7 @@ impl Arena {
         }
     }
 
-    /// The first allocation: the arena takes its first chunk, and a head of its own in it.
+    /// The first allocation: the arena takes its first chunk, and puts its own head there.
     #[inline(never)]
     fn allocate_first(
         &self,
@@ -430,12 +427,13 @@ impl Arena {
             head.owned_lines.set(head.owned_lines.get() + lines);
             return Some(Extended::Longer(Chunk { lines: chunk.lines + lines, ..*chunk }));
         }
-        // What a reset kept is asked before the pool is, and the home shard before others.
+        // Asks chunks kept by a reset before the pool, and the home shard before others.
         if head.spare.get() != 0 || !std::ptr::eq(shard, shared.shards.of_home(home())) {
             return None;
         }
         let (need, wanted) = small_lines(shared, room, self.next_bytes())?;
-        // Refused at the limit, say, it is asked for again where idle memory is given back for it.
+        // If it is refused, at the limit for example, it is asked again where idle memory is given
+        // back for it.
         let lines = held.lines(need, wanted, 0, &shared.reservation).ok()?;
         Some(Extended::Elsewhere(Chunk::of_lines(lines)))
     }
@@ -507,8 +505,8 @@ impl Arena {
                 };
                 let want = if alone { 0 } else { want };
                 let mut taken = take_chunk(shared, room, want);
-                // Afterwards, so that a refused request gives up what was kept only where it could
-                // have helped.
+                // Only afterwards, so that a refused request gives kept chunks up only where that
+                // could have helped.
                 if room > shape.root_bytes() && self.return_spare_runs() && taken.is_err() {
                     mark("spare runs of roots went back for a block that did not fit beside them");
                     taken = take_chunk(shared, room, want);
@@ -521,7 +519,7 @@ impl Arena {
         Ok(self.continue_in(chunk, current, size, align))
     }
 
-    /// Takes the block from a chunk that was just taken for it.
+    /// Takes the block from the chunk just taken for it.
     #[inline]
     fn continue_in(&self, chunk: Chunk, current: &Chunk, size: usize, align: usize) -> NonNull<u8> {
         let (shared, head) = (self.shared(), self.head());
@@ -536,7 +534,7 @@ impl Arena {
             return NonNull::new(block).expect("an address of the reservation");
         }
         let (old_floor, old_cursor) = (self.true_floor(current), head.cursor.get());
-        // What the window of each has left; the larger one goes on, the other one's rest is
+        // Compares what both windows have left: the larger one goes on, the other's rest is
         // salvaged.
         let (rest, old_rest) = (self.reach(&chunk, at), self.reach(current, old_cursor.addr()));
         if rest >= old_rest {
@@ -572,14 +570,13 @@ impl Arena {
         self.write_chunk(&Chunk { other: chunk.top, ..current });
     }
 
-    /// How much a chunk of which everything from `at` upwards is used has left, uncommitted parts
-    /// included.
+    /// Bytes left in a chunk that is used from `at` upwards, uncommitted parts included.
     fn reach(&self, chunk: &Chunk, at: usize) -> usize {
         at - self.shared().line_address(chunk.top - chunk.lines).addr()
     }
 
-    /// The first chunk kept by a reset that has the room, of those looked at; committed as far as
-    /// the room needs.
+    /// The first of the examined chunks kept by a reset that has the room, committed as far as
+    /// needed.
     fn take_spare(&self, room: usize) -> Result<Option<Chunk>, Error> {
         let (shared, head) = (self.shared(), self.head());
         let shape = shared.shape;
@@ -615,9 +612,9 @@ impl Arena {
         Ok(None)
     }
 
-    /// For a block that no root holds and no spare chunk: spare runs of roots, of those looked at,
-    /// go back to the pool. Kept, they would add up where each such block is a little larger than
-    /// the one before. Returns whether there were any.
+    /// For a block that neither a root nor a spare chunk holds: returns spare runs of roots, among
+    /// those examined, to the pool. Otherwise they would pile up when each such block is a little
+    /// larger than the one before. Returns whether there were any.
     fn return_spare_runs(&self) -> bool {
         let (shared, head) = (self.shared(), self.head());
         let root_lines = shared.shape.lines_for(shared.shape.root_bytes()) as u32;
@@ -656,8 +653,8 @@ impl Arena {
         if bytes >= SMALLEST_BYTES
             && let Some(block) = NonNull::new(floor)
         {
-            // SAFETY: it lies between floor and cursor of a chunk of this arena, committed and
-            // handed to nobody.
+            // SAFETY: the range lies between floor and cursor of a chunk of this arena, committed
+            // and handed to nobody.
             unsafe { self.put_free(block, bytes) };
         }
     }
@@ -689,7 +686,7 @@ impl Arena {
         })
     }
 
-    /// Debugging aids want the size as it was asked for; without them it is rounded to words here.
+    /// Debugging aids need the requested size; without them it is rounded to words here.
     ///
     /// # Safety
     /// As for [`Arena::deallocate`], with a block of `bytes`.

@@ -1,11 +1,11 @@
 //! Aids against memory errors: canaries, guard pages, poison, no reuse. With any of them on, every
 //! block comes through here.
 //!
-//! Such an arena is another allocator: its head and all that is known of its blocks lie apart
-//! ([`Book`]), because an overrun that could change where a block is said to lie would have the
-//! aids write there. Blocks are cut from chunks, the smallest free piece first; with guard pages
-//! each has a chunk of its own. The document ("More improvements possible") lists buffer zones,
-//! canaries and disabled deallocation as simple, guard pages as costly but possible.
+//! Such an arena is another allocator. Its head and all facts about its blocks lie apart
+//! ([`Book`]): an overrun that changed a block's recorded place would make the aids write there.
+//! Blocks are cut from chunks, the smallest free piece first. With guard pages each block has a
+//! chunk of its own. The document ("More improvements possible") lists buffer zones, canaries and
+//! disabled deallocation as simple, guard pages as costly but possible.
 
 use super::book::{Block, Book, Bytes, POISON, canary, check_canary};
 use super::head::{Chunk, Head, WORD};
@@ -37,7 +37,7 @@ pub enum Overwritten {
         offset: usize,
         /// The canary.
         expected: u8,
-        /// What is there.
+        /// The byte found.
         found: u8,
     },
     /// To a block that had been given back, or had ended with a reset.
@@ -47,12 +47,12 @@ pub enum Overwritten {
     AfterFree {
         /// Where the freed block began.
         address: usize,
-        /// What had been asked for.
+        /// The requested size.
         bytes: usize,
-        /// The first changed byte, counted from the block's beginning; behind its end where it lies
-        /// in what the block had for canaries and alignment.
+        /// The first changed byte, counted from the block's beginning. It lies behind the block's
+        /// end if it is in the canaries or the alignment's gap.
         offset: usize,
-        /// What is there.
+        /// The byte found.
         found: u8,
     },
 }
@@ -80,7 +80,7 @@ impl Bytes for Shared {
     fn read(&self, range: Range<usize>) -> &[u8] {
         let start = self.reservation.base().as_ptr().with_addr(range.start);
         // SAFETY: ranges of a book are committed parts of its arena's chunks, outside of guard
-        // pages, in canaries or poison, which nobody has a reference to; the arena is not shared
+        // pages, in canaries or poison, to which nobody has a reference; the arena is not shared
         // with other threads.
         unsafe { std::slice::from_raw_parts(start, range.len()) }
     }
@@ -120,10 +120,10 @@ impl Arena {
         unsafe { &self.head.get().cast::<Checked>().as_ref().book }
     }
 
-    /// A block of this layout, of which the book keeps the size to the byte.
+    /// A block of this layout; the book keeps its size to the byte.
     ///
     /// # Panics
-    /// Where the memory for it had been given back and was written to since.
+    /// If the block's memory had been given back and was written to since.
     pub(super) fn allocate_checked(&self, layout: Layout) -> Result<NonNull<u8>, Error> {
         let (shared, debug) = (self.shared(), self.shared().options.debug);
         if layout.size() == 0 {
@@ -151,7 +151,7 @@ impl Arena {
             .expect("an address of the reservation"))
     }
 
-    /// A free place, in a new chunk where there is none.
+    /// A free place, if necessary in a new chunk.
     fn place(
         &self,
         book: &mut Book,
@@ -177,8 +177,8 @@ impl Arena {
         Ok(book.find(bytes, align).expect("a new chunk holds what it was taken for"))
     }
 
-    /// A block in a chunk of its own, with a page behind it that cannot be accessed: it ends there,
-    /// or as close as its alignment allows.
+    /// A block in a chunk of its own, with an inaccessible page behind it. The block ends at that
+    /// page, or as close as its alignment allows.
     fn guarded_place(&self, book: &mut Book, layout: Layout) -> Result<(usize, usize), Error> {
         let (shared, page) = (self.shared(), page_bytes());
         let bytes = shared.shape.whole_granules(layout.size() + layout.align() - 1 + page);
@@ -206,7 +206,7 @@ impl Arena {
     /// Ends a block, after a look behind it.
     ///
     /// # Panics
-    /// Where it was overrun, was given back before, or has another size, be it by a byte.
+    /// If the block was overrun, was given back before, or has another size, even by one byte.
     pub(super) fn deallocate_checked(&self, block: NonNull<u8>, bytes: usize) {
         let (shared, debug) = (self.shared(), self.shared().options.debug);
         if bytes == 0 {
@@ -271,7 +271,7 @@ impl Arena {
         let guarded = shared.options.debug.guard_pages;
         book.clear(!guarded);
         if guarded {
-            // Each block has a chunk of its own there, and none is used again.
+            // With guard pages, each block has a chunk of its own, and no chunk is used again.
             shared.after_return(give_back(shared, book.chunks.drain(..)));
         }
         let memory: Vec<Range<usize>> =
@@ -286,13 +286,13 @@ impl Arena {
         let shared = unsafe { &*pointer };
         let ended = self.end_blocks(&mut self.book().borrow_mut());
         if let Err(overwritten) = ended {
-            // It keeps its memory, with the blocks and what they were written over with, to be
-            // looked at.
+            // The arena keeps its memory, with the blocks and the overwritten bytes, for
+            // inspection.
             mark("an arena with an overrun block is leaked");
             assert!(std::thread::panicking(), "{overwritten}");
             return;
         }
-        // SAFETY: `checked_head` leaked the box for this handle, and nothing of it is borrowed any
+        // SAFETY: `checked_head` leaked the box for this handle, and nobody borrows any of it any
         // more.
         let checked = unsafe { Box::from_raw(self.head.get().cast::<Checked>().as_ptr()) };
         let chunks = checked.book.into_inner().chunks;
@@ -328,7 +328,7 @@ impl Arena {
     }
 }
 
-/// Returns chunks, and how much is idle then in the shard of those that has the most.
+/// Returns chunks; the result is the idle bytes of the fullest of their shards.
 fn give_back(shared: &Shared, chunks: impl Iterator<Item = Chunk>) -> usize {
     let give = |chunk: Chunk| {
         let mut held = shared.shards.of(chunk.top - chunk.lines).lock();

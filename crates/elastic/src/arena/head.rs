@@ -1,14 +1,13 @@
-//! What an arena keeps in its own chunks: a head in the first one, a link at the top of each.
+//! An arena's own data in its chunks: a head in the first one, a link at the top of each.
 //!
 //! ```text
 //! low                                                              high address
 //! | free, uncommitted | free, committed | blocks ... | Head* | AloneLink* | LargeLink* | Link |
 //!                     ^ floor           ^ cursor       * first chunk      * large chunks
 //! ```
-//! Head and link of a small first chunk take 56 bytes, so that an arena costs its handle (8 bytes)
-//! and those, in one cache line. HotSpot keeps chunk headers outside, to be able to uncommit
-//! chunks that are in use by nobody; here a chunk that nobody uses has no header at all, the pool's
-//! bit masks know it.
+//! Head and link of a small first chunk take 56 bytes. So an arena costs its handle (8 bytes) and
+//! those, in one cache line. HotSpot keeps chunk headers outside, to uncommit chunks that nobody
+//! uses. Here an unused chunk has no header at all; the pool's bit masks know it.
 
 use super::free_blocks::FreeList;
 use super::seeds::Seed;
@@ -17,11 +16,11 @@ use crate::pool::large::Large;
 use heaplab_buddy::ChunkId;
 use std::cell::Cell;
 
-/// All blocks are multiples of this and aligned to it at least.
+/// All blocks are multiples of a word and aligned to it at least.
 pub const WORD: usize = 8;
 
-/// The arena itself. Handles point to it; it lies in the arena's first chunk, which is taken at the
-/// first allocation.
+/// The arena itself. Handles point to it. It lies in the arena's first chunk, which the first
+/// allocation takes.
 #[repr(C)]
 pub struct Head {
     /// Blocks lie above, free memory below.
@@ -29,9 +28,9 @@ pub struct Head {
     /// The lowest address the fast path may hand out; [`CLOSED`] while every allocation must take
     /// the slow path.
     pub floor: Cell<*mut u8>,
-    /// What it shares with others of its shard, which holds a count of the space.
+    /// Data shared with other arenas of the shard, which holds a count of the space.
     pub seed: *const Seed,
-    /// Free blocks: leftovers of retired chunks, and what was given back.
+    /// Free blocks: leftovers of retired chunks, and blocks given back.
     pub free: FreeList,
     /// The line at which the current chunk ends; its link lies directly below.
     pub current: Cell<u32>,
@@ -39,9 +38,8 @@ pub struct Head {
     pub spare: Cell<u32>,
     /// Lines of all chunks, spare ones included.
     pub owned_lines: Cell<u32>,
-    /// No free block has more words than this, so that lists whose blocks are out of the cache are
-    /// not walked in vain;
-    /// [`ANY`]: it is not known.
+    /// No free block has more words than this, so lists of blocks out of the cache are not walked
+    /// in vain; [`ANY`]: unknown.
     pub largest_words: Cell<u16>,
     /// Chunks taken since the arena began or was reset; saturates, because only the first eight
     /// matter.
@@ -54,16 +52,16 @@ pub struct Head {
 const REUSE: u8 = 1;
 /// The space's debugging aids close the fast path for good.
 const DEBUG: u8 = 2;
-/// The arena has allocated nothing: it has no chunk, and the head is that of all such arenas
+/// The arena has allocated nothing and has no chunk. It shares this head with all such arenas
 /// ([`super::seeds`]).
 const EMPTY: u8 = 4;
-/// The arena is within its first chunk, and tells its seed when it is not.
+/// The arena is within its first chunk, and tells its seed when it outgrows it.
 const LEARNS: u8 = 8;
 /// Free blocks may have any size.
 const ANY: u16 = u16::MAX;
 
 impl Head {
-    /// Of an arena that has one chunk and nothing in it; `learns`: what it grows to is of interest.
+    /// The head of an arena with one empty chunk; `learns`: the arena reports its growth.
     #[inline]
     pub fn new(seed: *const Seed, first: &Chunk, learns: bool) -> Head {
         let head = Head::without_chunk(seed, if learns { LEARNS } else { 0 });
@@ -73,12 +71,13 @@ impl Head {
         head
     }
 
-    /// Of all arenas that have allocated nothing; whose seed it is, is said when that has a place.
+    /// The head of all arenas that have allocated nothing; its seed is set once the seed has its
+    /// place.
     pub fn seed() -> Head {
         Head::without_chunk(std::ptr::null(), EMPTY)
     }
 
-    /// Of an arena with debugging aids, whose chunks stand in its book.
+    /// The head of an arena with debugging aids, whose chunks are in its book.
     pub fn checked(seed: *const Seed) -> Head {
         Head::without_chunk(seed, DEBUG)
     }
@@ -100,7 +99,7 @@ impl Head {
         }
     }
 
-    /// What it shares with others.
+    /// Data shared with other arenas of the shard.
     #[inline]
     pub fn seeded(&self) -> &Seed {
         // SAFETY: seeds live as long as their space, which lives as long as an arena that is
@@ -191,8 +190,8 @@ pub struct Link {
 #[derive(Clone, Copy, Debug)]
 pub struct LargeLink {
     chunk: ChunkId,
-    /// Lines that are committed, counted from the top; the highest bit says that the chunk has one
-    /// block and nothing else.
+    /// Committed lines, counted from the top; the highest bit says that the chunk has one block and
+    /// nothing else.
     tagged_committed_lines: u32,
     /// See [`Chunk::older`].
     older: [u32; 2],
@@ -202,8 +201,7 @@ pub struct LargeLink {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct AloneLink {
-    /// The line at which the chunk ends that links to this one, so that it can be taken out of the
-    /// list.
+    /// The line at which the chunk that links to this one ends, so that this one can be unlinked.
     newer: u32,
     unused: u32,
 }
@@ -220,13 +218,14 @@ pub struct Chunk {
     pub lines: u32,
     /// Of a large chunk, its header and committed lines.
     pub large: Option<(ChunkId, u32)>,
-    /// The chunk it is linked to; 0: none.
+    /// The line at which the next chunk of the list ends; 0: none.
     pub other: u32,
-    /// It was taken for one large block, and goes back with it: the chunk that links to it.
+    /// For a chunk that was taken for one large block and goes back with it: the chunk that links
+    /// to it.
     pub alone: Option<u32>,
-    /// Of a large chunk, where the chunks after `other` in the list ended when this one became
-    /// current; 0: nowhere. Their links can be fetched before the ones between are there. They may
-    /// be gone since: nothing else relies on it.
+    /// For a large chunk, where the chunks after `other` in the list ended when this one became
+    /// current; 0: nowhere. Their links can be fetched before the ones between are there. Those
+    /// chunks may be gone since; nothing else relies on this.
     pub older: [u32; 2],
 }
 
@@ -288,7 +287,7 @@ impl Chunk {
 /// Reads the link of the chunk that ends at line `top`, at address `end`.
 ///
 /// # Safety
-/// Such a chunk exists, its link was written, and nobody writes it meanwhile.
+/// The chunk exists, its link was written, and nobody writes it meanwhile.
 pub unsafe fn read_chunk(end: *mut u8, top: u32) -> Chunk {
     // SAFETY: the link lies below the chunk's end, aligned because lines are multiples of 8 bytes.
     let link = unsafe { end.cast::<Link>().sub(1).read() };

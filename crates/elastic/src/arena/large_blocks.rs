@@ -11,18 +11,18 @@ use super::head::Chunk;
 use heaplab_buddy::marks::mark;
 use std::ptr::NonNull;
 
-/// A block of this size or more has a chunk of its own, which goes back to the space when the block
-/// does, whether its arena lives or not.
+/// A block of this size or more has a chunk of its own. The chunk returns to the space with the
+/// block, even while the arena lives.
 pub(super) const ALONE_BYTES: usize = 512 << 10;
 
 impl Arena {
-    /// The pool is told of a chunk that is taken for one block, to be asked by the block's address.
-    /// The list of chunks alone would have to be walked, which takes quadratic time where many such
-    /// blocks are given back oldest first.
+    /// The pool knows each chunk that was taken for one block, and finds it by the block's address.
+    /// Without that, the list of chunks would be walked, in quadratic time when many such blocks
+    /// are given back oldest first.
     pub(super) fn note_alone(&self, chunk: Chunk) -> Chunk {
         let first = chunk.top - chunk.lines;
         self.shared().shards.of(first).lock().note_alone(first, chunk.top);
-        // Whose it is in the list is said when it is linked.
+        // Linking the chunk sets its place in the list.
         Chunk { alone: Some(0), ..chunk }
     }
 
@@ -35,7 +35,7 @@ impl Arena {
         Some(self.chunk(top))
     }
 
-    /// Tells the chunk that ends at `top`, if it has one block alone, which chunk links to it.
+    /// If the chunk that ends at `top` has only one block, tells it which chunk links to it.
     pub(super) fn set_newer(&self, top: u32, newer: u32) {
         if top == 0 {
             return;

@@ -1,10 +1,10 @@
-//! Which free blocks lie side by side: all of them in the order of their addresses, without memory
-//! of its own.
+//! Finds free blocks that lie side by side: sorts all of them by address, without memory of its
+//! own.
 //!
-//! A merge sort of linked lists, by runs that are there already (Knuth, TAOCP 3, 5.2.4, exercise
-//! 12): blocks given back in the order of their births, or against it, are one run, and so is what
-//! an earlier merge left in a bin. Runs wait by the power of two of their length, as a binary
-//! counter has its digits.
+//! A merge sort of linked lists, by runs that exist already (Knuth, TAOCP 3, 5.2.4, exercise 12).
+//! Blocks given back in the order of their births, or in reverse, are one run; so is the result of
+//! an earlier merge in a bin. Runs wait by the power of two of their length, like the digits of a
+//! binary counter.
 
 use super::free_blocks::Node;
 use std::ptr;
@@ -37,8 +37,8 @@ impl Sorter {
         }
     }
 
-    /// Address and bytes of what neighbours make together, the highest first. A block is not
-    /// looked at any more once `see` is told of a piece with it.
+    /// Calls `see` with address and bytes of merged neighbours, the highest first. A block is not
+    /// looked at again after `see` got the piece that contains it.
     pub fn pieces(self, mut see: impl FnMut(usize, usize)) {
         let mut node = self.waiting.into_iter().fold(ptr::null_mut(), merged);
         let mut piece: Option<(usize, usize)> = None;
@@ -122,8 +122,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, ..ProptestConfig::default() })]
 
-        /// Whatever is put in whatever order: after a merge no two blocks touch, and the same words
-        /// are free.
+        /// For any blocks in any order: after a merge no two blocks touch, and the same words are
+        /// free.
         #[test]
         fn neighbours_are_one_and_nothing_is_lost(
             cuts in prop::collection::vec((2usize..9, any::<bool>(), any::<u32>()), 1..90),

@@ -34,10 +34,9 @@ pub use stats::ArenaStatistics;
 
 /// Blocks that die together: dropped, all of its memory returns to its space.
 ///
-/// An arena may be sent to another thread, and be dropped there; only one thread at a time can use
-/// it (it is not `Sync`). What is allocated in it borrows it, so that nothing outlives it.
-/// Destructors of values allocated in it do not run, unless the value is in a collection that runs
-/// them.
+/// An arena may be sent to another thread and dropped there; only one thread at a time can use it
+/// (it is not `Sync`). Its blocks borrow it, so none outlives it. Destructors of values in it do
+/// not run, unless the value is in a collection that runs them.
 ///
 /// ```
 /// use heaplab_elastic::{Growth, Space};
@@ -50,18 +49,19 @@ pub use stats::ArenaStatistics;
 /// # Ok::<(), heaplab_elastic::Error>(())
 /// ```
 pub struct Arena {
-    /// Its own, or until it allocates one that it shares.
+    /// Its own head; before its first allocation, the shared one.
     head: Cell<NonNull<Head>>,
 }
 
-// SAFETY: an arena owns its chunks; what it shares with others, the space, is behind locks and
-// atomics. References to blocks borrow the arena, so none is left behind when it moves.
+// SAFETY: an arena owns its chunks, and the space that it shares is behind locks and atomics.
+// References to blocks borrow the arena, so none is left behind when it moves.
 unsafe impl Send for Arena {}
 
 impl Arena {
     pub(crate) fn new(space: &Space, growth: Growth) -> Result<Arena, Error> {
         let shared = &space.0;
-        // Of the Arc, not of a reference to what is in it: handles are made of the pointer.
+        // A pointer from the Arc, not from a reference into it, because handles are made of the
+        // pointer.
         let (pointer, shard) = (Arc::as_ptr(shared), shared.shards.number_of_home(home()));
         let mut held = shared.shards.numbered(shard).look();
         let anchored = held.anchor.begin();
@@ -73,9 +73,9 @@ impl Arena {
             false => seed.cast(),
         };
         if !anchored {
-            // The shard's count of the space, for all of its arenas. Nobody can drop it before it
-            // is there, because this arena is one of them and is not handed out yet; until then
-            // `space` is a handle.
+            // The shard's count of the space, for all of its arenas. Nobody can drop the count
+            // before it exists, because this arena is one of them and is not handed out yet. Until
+            // then `space` is a handle.
             mark("a shard has its first arena");
             let count = shared.clone();
             if shared.shards.numbered(shard).lock().anchor.hold() {
@@ -88,8 +88,8 @@ impl Arena {
     #[inline(always)]
     pub(crate) fn head(&self) -> &Head {
         // SAFETY: the head lives in the first chunk, which the arena has until it is dropped, or as
-        // long as the space; all that changes in it is in cells, and in one that is shared nothing
-        // changes.
+        // long as the space if it is shared. Everything that changes in it is in cells, and nothing
+        // changes in a shared one.
         unsafe { self.head.get().as_ref() }
     }
 
@@ -102,25 +102,23 @@ impl Arena {
 
     /// The space it belongs to.
     pub fn space(&self) -> Space {
-        // SAFETY: the head's pointer came from an Arc of which the arena's shard holds a count; one
-        // more is counted for the handle.
+        // SAFETY: the head's pointer came from an Arc of which the arena's shard holds a count;
+        // this adds one for the handle.
         Space::handle(unsafe {
             Arc::increment_strong_count(self.head().seeded().shared);
             Arc::from_raw(self.head().seeded().shared)
         })
     }
 
-    /// A block of this layout, uninitialised. It lives until the arena is dropped or reset, or
-    /// until it is given back.
+    /// An uninitialised block of this layout. It lives until the arena is dropped or reset, or the
+    /// block is given back.
     ///
-    /// A layout of no bytes gives an aligned address that is no block. After an error the arena's
-    /// blocks and what it has for more are as before; only empty chunks of several roots that a
-    /// [`reset`](Arena::reset) kept may have gone back to the space, for a request of more than a
-    /// root that needed their place.
+    /// A layout of no bytes gives an aligned address that is not a block. After an error the arena
+    /// is as before, with one exception: for a request of more than a root, empty chunks of several
+    /// roots that a [`reset`](Arena::reset) kept may have gone back to the space to make room.
     ///
-    /// Chunks are committed from their ends downwards, so that an alignment of many pages may
-    /// commit as many bytes: 1 MB for a block of 64 bytes aligned to 1 MB. Only the pages written
-    /// are resident.
+    /// Chunks are committed from their ends downwards, so an alignment of many pages may commit as
+    /// many bytes: 1 MB for a block of 64 bytes aligned to 1 MB. Only written pages are resident.
     #[inline(always)]
     pub fn allocate(&self, layout: Layout) -> Result<NonNull<u8>, Error> {
         let size = layout.size().wrapping_add(WORD - 1) & !(WORD - 1);
@@ -141,12 +139,11 @@ impl Arena {
     }
 
     /// Gives a block back before the arena dies, for reuse by this arena. The last block allocated
-    /// goes back to the bump window; others wait in free lists, and while there are any,
-    /// allocations look there first. Free neighbours are made one when a request finds no other
-    /// room. Their pages stay committed. A block of 512 KB or more has its chunk to itself (unless
-    /// it shrank, or its arena had as much committed already, as after a [`reset`](Arena::reset)),
-    /// and that goes back to the space at once: a trim, or the reclaim policy, gives its pages
-    /// back.
+    /// goes back to the bump window. Others wait in free lists, and allocations look there first
+    /// while the lists have any. Free neighbours merge when a request finds no other room. Their
+    /// pages stay committed. A block of 512 KB or more has its chunk to itself (unless it shrank,
+    /// or its arena had as much committed already, as after a [`reset`](Arena::reset)). That chunk
+    /// goes back to the space at once, and a trim or the reclaim policy gives its pages back.
     ///
     /// # Safety
     /// `block` came from this arena with this layout, lives, and is not used afterwards.
@@ -167,8 +164,8 @@ impl Arena {
     #[allow(clippy::mut_from_ref)]
     pub fn alloc<T>(&self, value: T) -> Result<&mut T, Error> {
         let block = self.allocate(Layout::new::<T>())?.cast::<T>();
-        // SAFETY: the block has the layout of T and is nobody else's; it lives as long as the arena
-        // is borrowed.
+        // SAFETY: the block has the layout of T and belongs to nobody else; it lives as long as the
+        // arena is borrowed.
         unsafe {
             block.write(value);
             Ok(&mut *block.as_ptr())
@@ -179,8 +176,8 @@ impl Arena {
     #[allow(clippy::mut_from_ref)]
     pub fn alloc_slice_copy<T: Copy>(&self, values: &[T]) -> Result<&mut [T], Error> {
         let block = self.allocate(Layout::for_value(values))?.cast::<T>();
-        // SAFETY: the block has the slice's layout, is nobody else's, and does not overlap what
-        // existed before.
+        // SAFETY: the block has the slice's layout, belongs to nobody else, and overlaps nothing
+        // older.
         unsafe {
             ptr::copy_nonoverlapping(values.as_ptr(), block.as_ptr(), values.len());
             Ok(std::slice::from_raw_parts_mut(block.as_ptr(), values.len()))
@@ -194,8 +191,7 @@ impl Arena {
         Ok(unsafe { std::str::from_utf8_unchecked(bytes) })
     }
 
-    /// Ends all blocks at once and keeps the chunks, committed as they are, for what is allocated
-    /// next.
+    /// Ends all blocks at once. Keeps the chunks, committed as they are, for later allocations.
     ///
     /// # Panics
     /// Where debugging aids find a block that was overrun or written to after its end: nothing is
@@ -283,7 +279,7 @@ pub(crate) fn round_up(bytes: usize) -> usize {
 #[inline]
 unsafe fn write_head(shared: &Shared, seed: &Seed, chunk: &Chunk) -> NonNull<Head> {
     let end = shared.line_address(chunk.top);
-    // SAFETY: the chunk is committed from its top for at least what is written here.
+    // SAFETY: the chunk is committed from its top, at least as far as this writes.
     unsafe {
         head::write_chunk(end, chunk);
         let head = end.wrapping_sub(chunk.link_bytes() + size_of::<Head>()).cast::<Head>();
@@ -295,8 +291,8 @@ unsafe fn write_head(shared: &Shared, seed: &Seed, chunk: &Chunk) -> NonNull<Hea
     }
 }
 
-/// The end of an arena whose chunks went back: `shard` counts it, and `idle_bytes` lie idle in the
-/// one of its chunks that has the most.
+/// The end of an arena whose chunks were returned: `shard` counts it, and `idle_bytes` are idle in
+/// the fullest of its chunks' shards.
 ///
 /// # Safety
 /// The arena was counted until here. The space may be gone afterwards.

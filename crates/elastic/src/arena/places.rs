@@ -1,8 +1,8 @@
-//! Where everything lies, place by place, for tools that draw a heap or walk it: what a report sums
-//! up is here one by one.
+//! The place of everything in a space, one by one, for tools that draw or walk a heap. A report
+//! gives the sums.
 //!
-//! As with reports ([`crate::report`]) the pool tells what is its own, from any thread, and each
-//! arena what it does with its chunks, to its owner. Both together cover every committed byte once.
+//! As with reports ([`crate::report`]), the pool tells its own places from any thread, and each
+//! arena tells its owner the places in its chunks. Both together cover every committed byte once.
 
 use super::Arena;
 use super::head::{Chunk, Head};
@@ -10,15 +10,15 @@ use crate::Space;
 use crate::pool::places::Vacant;
 use std::ops::Range;
 
-/// What lies at a [`Place`].
+/// The content of a [`Place`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(any(test, feature = "serde"), derive(serde::Serialize, serde::Deserialize))]
 pub enum PlaceKind {
     /// 64 granules that small chunks share; other places lie in it. Granules that nobody has used
     /// since they were given back are not committed.
     Region,
-    /// A chunk of an arena. It is committed from its end downwards, this far; the places that
-    /// follow it lie in that part and cover it.
+    /// A chunk of an arena, committed from its end downwards by this much. The places that follow
+    /// it cover that part.
     Chunk {
         /// Committed bytes, which end where the chunk does.
         committed_bytes: usize,
@@ -26,7 +26,7 @@ pub enum PlaceKind {
     /// Blocks of an arena, with what rounding and alignment put between them; blocks too small to
     /// be kept when they were given back, too.
     Blocks,
-    /// What an arena keeps of itself: its head, its chunks' links, the table of its free blocks.
+    /// The arena's own data: its head, its chunks' links, the table of its free blocks.
     Overhead,
     /// Still to be bumped through by an arena: in its current chunk, or in one kept by a reset.
     Free,
@@ -34,19 +34,18 @@ pub enum PlaceKind {
     FreeBlock,
     /// Lines of a shared granule that no chunk has.
     FreeLines,
-    /// Granules that nobody has, committed.
+    /// Committed granules that nobody uses.
     Idle,
-    /// The committed part of a large chunk that nobody has.
+    /// The committed part of a large chunk that nobody uses.
     FreeChunk,
 }
 
-/// A range of a space's addresses, and what lies there. All but [`PlaceKind::Region`] and
-/// [`PlaceKind::Chunk`], in which others lie, are committed from end to end and apart from each
-/// other.
+/// A range of a space's addresses, and its content. [`PlaceKind::Region`] and [`PlaceKind::Chunk`]
+/// contain other places. All others are committed from end to end and do not overlap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "serde"), derive(serde::Serialize, serde::Deserialize))]
 pub struct Place {
-    /// What it is.
+    /// The content.
     pub kind: PlaceKind,
     /// Its addresses.
     pub addresses: Range<usize>,
@@ -63,8 +62,8 @@ impl Place {
 }
 
 impl Space {
-    /// The space's own places: regions, and what is committed and in no chunk of an arena. With
-    /// those of all its arenas ([`Arena::places`]) they have [`Space::committed_bytes`] bytes,
+    /// The space's own places: regions, and committed memory outside of arenas' chunks. Together
+    /// with those of all its arenas ([`Arena::places`]) they have [`Space::committed_bytes`] bytes,
     /// while no arena begins, grows or ends and nothing is given back.
     ///
     /// ```
@@ -99,8 +98,8 @@ impl Space {
 }
 
 impl Arena {
-    /// Its chunks, each followed by what lies in its committed part, by address. Takes time in
-    /// proportion to its chunks and free blocks.
+    /// The arena's chunks, each followed by the places in its committed part, by address. Takes
+    /// time in proportion to its chunks and free blocks.
     pub fn places(&self) -> Vec<Place> {
         let head = self.head();
         let (chunks, mut known) = if head.debug() {

@@ -1,10 +1,10 @@
-//! What arenas of a shard share that grow alike: how they grow, what was learned of it, and one
-//! head for all that have nothing yet.
+//! Data shared by arenas of a shard with the same growth: the growth, what it has learned, and one
+//! head for all arenas that have nothing yet.
 //!
-//! That head has a cursor of zero and a floor that no cursor reaches, so that the first allocation
-//! takes the slow path without a test of its own; the arena then gets a chunk and a head of its own
-//! in it ([`Arena::allocate_first`](super::Arena)). An arena that is born and not used is its
-//! handle, and a count in its shard. Nobody writes to a shared head.
+//! That head has a cursor of zero and a floor that no cursor reaches. So the first allocation takes
+//! the slow path without a test of its own, and the arena gets a chunk with a head of its own
+//! ([`Arena::allocate_first`](super::Arena)). An arena that is born and not used costs its handle,
+//! and a count in its shard. Nobody writes to a shared head.
 
 use super::head::Head;
 use crate::Growth;
@@ -22,7 +22,8 @@ pub struct Seed {
     pub growth: Growth,
     /// The number of the shard that counts the arenas.
     pub shard: usize,
-    /// Of first chunks: [`First`], packed. What a thread learns while another one does may be lost.
+    /// The learned [`First`] chunk, packed. Two threads that learn at once may lose one of the
+    /// lessons.
     first: AtomicU64,
     /// Arenas that outgrew their first chunk since the last one began: more than a few are filled
     /// in turns.
@@ -33,7 +34,7 @@ pub struct Seed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct First {
     pub bytes: usize,
-    /// The same in lines, and the least hole that is taken for it; both 0 where it is larger than a
+    /// The size in lines, and the smallest acceptable hole; both 0 for a chunk larger than a
     /// granule.
     pub lines: u32,
     pub hole: u32,
@@ -59,17 +60,17 @@ impl First {
     }
 }
 
-/// First chunks become larger by this share of themselves where an arena outgrew its own, and
-/// smaller by [`SMALLER_SHARE`] with each that begins: where arenas are of many sizes, so many of
-/// the one in the other outgrow theirs. An arena cannot give back what its first chunk has too
-/// much, and goes on in place mostly where it has too little.
+/// When an arena outgrows its first chunk, first chunks grow by this share of themselves; with each
+/// arena that begins, they shrink by [`SMALLER_SHARE`]. For arenas of many sizes, the ratio of the
+/// two is the share of arenas that outgrow theirs. An arena cannot give the surplus of its first
+/// chunk back, but mostly grows in place if the chunk is too small.
 const LARGER_SHARE: usize = 24;
 const SMALLER_SHARE: usize = 36;
 /// What first chunks have at least. Births alone, of arenas that are filled later, say little.
 const FIRST_BYTES_MIN: usize = 256;
 
-/// So many arenas outgrow their first chunk between two births where arenas are filled in turns.
-/// One after another it is one at most, on a few threads of one shard a few.
+/// This many arenas outgrow their first chunk between two births if arenas are filled in turns. If
+/// they are filled one after another, it is one at most; with a few threads of one shard, a few.
 const IN_TURNS_FROM: u32 = 16;
 
 impl Seed {
@@ -98,8 +99,8 @@ impl Seed {
         first
     }
 
-    /// An arena that learns outgrew its first chunk. First chunks have a granule at most: beyond,
-    /// they would be committed as they are used.
+    /// Notes that an arena outgrew its first chunk. First chunks have at most a granule: larger
+    /// ones would be committed as they are used.
     #[inline(never)]
     pub fn outgrown(&self, granule_bytes: usize) {
         let bytes = First::unpacked(self.first.load(Ordering::Relaxed)).bytes;
@@ -108,11 +109,11 @@ impl Seed {
         self.outgrown.store(outgrown.saturating_add(1), Ordering::Relaxed);
     }
 
-    /// What the n-th chunk of an arena that owns `owned_bytes` should have at least, because arenas
-    /// are filled in turns: then none can be lengthened in place, and small chunks of many arenas
-    /// would share each page, so that hardly a page is free when most arenas are dead. 0 where
-    /// arenas are filled one after another, and for the second and third chunk: an arena that stays
-    /// tiny would take as much again for a block of a few dozen bytes.
+    /// Least size of the n-th chunk of an arena with `owned_bytes`, if arenas are filled in turns.
+    /// Then no chunk can be lengthened in place, and small chunks of many arenas would share each
+    /// page, so hardly a page would be free when most arenas are dead. 0 if arenas are filled one
+    /// after another, and for the second and third chunk: an arena that stays tiny would take as
+    /// much again for a block of a few dozen bytes.
     pub fn in_turns_bytes(&self, nth: usize, owned_bytes: usize, granule_bytes: usize) -> usize {
         match self.outgrown.load(Ordering::Relaxed) {
             ..IN_TURNS_FROM => 0,
@@ -123,7 +124,7 @@ impl Seed {
     }
 
     fn learn(&self, bytes: usize) {
-        // SAFETY: an arena of the space asks, so that it lives.
+        // SAFETY: an arena of the space asks, so the space lives.
         let shape = unsafe { (*self.shared).shape };
         self.first.store(First::of(bytes, shape).packed(), Ordering::Relaxed);
     }
@@ -133,7 +134,7 @@ impl Seed {
 #[derive(Debug, Default)]
 pub struct Seeds(Vec<(Growth, NonNull<Seed>)>);
 
-// SAFETY: the seeds belong to the shard, behind its lock; what arenas change of them is atomic.
+// SAFETY: the seeds belong to the shard, behind its lock; arenas change only atomics in them.
 unsafe impl Send for Seeds {}
 
 impl Seeds {

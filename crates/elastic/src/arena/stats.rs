@@ -1,11 +1,11 @@
-//! What an arena has and uses, counted when it is asked for, so that allocating counts nothing.
+//! What an arena has and uses, counted on demand, so that allocating counts nothing.
 
 use super::Arena;
 use std::iter::Sum;
 use std::ops::AddAssign;
 
-/// What an arena has, nothing before its first allocation. All bytes; `owned = committed +
-/// uncommitted`, `committed = used + free + deallocated + overhead`.
+/// An arena's bytes, all 0 before its first allocation. `owned = committed + uncommitted`,
+/// `committed = used + free + deallocated + overhead`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "serde"), derive(serde::Serialize, serde::Deserialize))]
 pub struct ArenaStatistics {
@@ -13,7 +13,7 @@ pub struct ArenaStatistics {
     pub chunks: usize,
     /// Of all chunks.
     pub owned_bytes: usize,
-    /// Committed of them.
+    /// Of these, committed bytes.
     pub committed_bytes: usize,
     /// In blocks, rounding and alignment included; blocks too small to be kept when they were given
     /// back too.
@@ -61,7 +61,7 @@ impl Sum for ArenaStatistics {
 }
 
 impl Arena {
-    /// Counts what the arena has; takes time in proportion to its chunks and free blocks.
+    /// Counts the arena's bytes; takes time in proportion to its chunks and free blocks.
     pub fn statistics(&self) -> ArenaStatistics {
         let head = self.head();
         if head.debug() {

@@ -1,17 +1,16 @@
-//! What keeps a space alive for its arenas: each shard counts its own, and has one count of the
+//! Keeps a space alive for its arenas: each shard counts its own arenas, and holds one count of the
 //! space's `Arc` for all of them.
 //!
-//! A count of the `Arc` an arena would have all threads write to one word. A count that a shard
-//! takes with its first arena and drops with its last is hardly better for threads that have one
-//! arena at a time, so a shard keeps it until the last handle of the space is gone, too: whoever
-//! comes last of the two, the shard's last arena or the last handle, drops it. Both are told by one
-//! word, so that exactly one of them is the last, and who ends an arena need not look at anything
-//! of the space afterwards.
+//! With a count of the `Arc` for each arena, all threads would write to one word. A count that a
+//! shard takes with its first arena and drops with its last is hardly better for threads that have
+//! one arena at a time. So a shard also keeps it until the last handle of the space is gone. The
+//! last of the two, the shard's last arena or the last handle, drops it. One word tells both, so
+//! exactly one of them is the last, and ending an arena touches nothing of the space afterwards.
 //!
-//! The word lies behind the shard's lock, which an arena's birth takes for the head it shares, and
-//! its last chunk's return anyway: an atomic count would be one more locked instruction at each
-//! birth and death, and on x86-64 that waits until every store before it has left the core, which
-//! here are the first words of blocks in cold memory.
+//! The word lies behind the shard's lock. An arena's birth takes that lock anyway, for the shared
+//! head, and so does the return of its last chunk. An atomic count would be one more locked
+//! instruction at each birth and death. On x86-64 it would wait until every earlier store has left
+//! the core, and here those are the first words of blocks in cold memory.
 
 /// The shard has its count of the space.
 const ANCHORED: usize = 1;
@@ -31,7 +30,7 @@ impl Anchor {
         self.0 / ONE
     }
 
-    /// One arena more. False: the shard holds no count; the caller, who has a handle, takes one and
+    /// Adds an arena. False: the shard holds no count; the caller, who has a handle, takes one and
     /// calls [`Anchor::hold`].
     #[inline]
     pub fn begin(&mut self) -> bool {
@@ -39,16 +38,16 @@ impl Anchor {
         self.0 & ANCHORED != 0
     }
 
-    /// The caller of [`Anchor::begin`] took a count for the shard, whose arena it has not handed
-    /// out yet. False: another one was faster, and the count is to be dropped again.
+    /// After [`Anchor::begin`], the caller took a count for the shard, and has not handed its arena
+    /// out yet. False: another caller was faster, and this count must be dropped.
     pub fn hold(&mut self) -> bool {
         let held = self.0 & ANCHORED != 0;
         self.0 |= ANCHORED;
         !held
     }
 
-    /// One arena less. True: the caller has the shard's count now, and drops it once it has let the
-    /// lock go. Otherwise the space may be gone as soon as the lock is.
+    /// Removes an arena. True: the caller now has the shard's count, and drops it after releasing
+    /// the lock. Otherwise the space may be gone as soon as the lock is released.
     #[inline]
     pub fn end(&mut self) -> bool {
         let last = self.0 == ONE | ANCHORED | CLOSED;

@@ -4,8 +4,8 @@
 //! lines lie side by side" is a handful of shifts. Source: H. S. Warren, "Hacker's Delight", 6-2
 //! (strings of ones of a given length).
 
-/// Where the only run of ones begins and how long it is; `None` where there are several, or none.
-/// Most granules have one.
+/// Beginning and length of the only run of ones; `None` if there are several runs, or none. Most
+/// granules have one.
 #[inline]
 pub fn only_run(word: u64) -> Option<(u32, u32)> {
     let first = word.trailing_zeros();
@@ -79,7 +79,7 @@ impl Set {
             if let Some(word) = words.get_mut(number / 64)
                 && (single || *word & !bit != 0)
             {
-                // No level above says anything of this word that changes.
+                // No level above has anything to change for this word.
                 *word = *word & !bit | if present { bit } else { 0 };
                 return;
             }
@@ -95,7 +95,7 @@ impl Set {
             if self.levels.len() <= level {
                 self.levels.push(Vec::new());
                 if level > 0 {
-                    // What the level below held before it had a second word.
+                    // The old content of the level below, before it had a second word.
                     let low = self.levels[level - 1].first().is_some_and(|word| *word != 0);
                     self.levels[level].push(u64::from(low));
                 }
@@ -120,7 +120,7 @@ impl Set {
         }
     }
 
-    /// The smallest number in it.
+    /// The smallest number in the set.
     pub fn first(&self) -> Option<usize> {
         let mut at = 0;
         for words in self.levels.iter().rev() {

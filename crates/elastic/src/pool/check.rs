@@ -1,4 +1,4 @@
-//! The pool's invariants, and what is where, counted from the books.
+//! The pool's invariants, and its contents counted from the books.
 
 use super::Pool;
 use super::bits::longest_run;
@@ -81,7 +81,7 @@ impl Pool {
             .collect()
     }
 
-    /// Checks every invariant; says which one is broken. No claim may be under way.
+    /// Checks every invariant; the error names the broken one. No claim may be under way.
     pub fn check_deep(&mut self) -> Result<(), String> {
         self.chunks.check_deep().map_err(|broken| broken.to_string())?;
         let numbers: Vec<usize> = self.regions.iter().map(|(number, _)| number).collect();

@@ -1,8 +1,8 @@
 //! Large chunks: buddy chunks of whole granules, and runs of whole roots for blocks that no root
 //! holds.
 //!
-//! A large chunk is committed from its end downwards, because arenas allocate downwards; how far is
-//! known to its owner, and to [`Kept`] while nobody owns it.
+//! A large chunk is committed from its end downwards, because arenas allocate downwards. Its owner
+//! knows how far; without an owner, [`Kept`] does.
 
 use super::{Memory, Pool};
 use crate::error::Error;
@@ -16,7 +16,7 @@ use std::ops::Range;
 #[derive(Debug, Default)]
 pub struct Kept(Vec<Vec<KeptChunk>>);
 
-/// One of them.
+/// A free chunk with memory.
 #[derive(Clone, Copy, Debug)]
 pub struct KeptChunk {
     /// Its header.
@@ -49,7 +49,7 @@ impl Kept {
         self.0.iter_mut().find_map(Vec::pop)
     }
 
-    /// All of them, with their levels.
+    /// All kept chunks, with their levels.
     pub fn iter(&self) -> impl Iterator<Item = (Level, KeptChunk)> + '_ {
         let levels = self.0.iter().enumerate();
         levels
@@ -90,7 +90,7 @@ impl Alone {
         self.0.len() * 2 * size_of::<(u32, u32)>()
     }
 
-    /// Bytes of all of them, whose lines have so many.
+    /// Bytes of all kept chunks, for lines of this size.
     pub fn bytes(&self, line_bytes: usize) -> usize {
         self.0.iter().map(|(last, first)| (last + 1 - first) as usize * line_bytes).sum()
     }
@@ -135,8 +135,8 @@ impl Pool {
         self.chunks.add_free(whole);
     }
 
-    /// A chunk of at least `bytes`, of which the last `committed_bytes` (whole granules) are
-    /// committed at least.
+    /// A chunk of at least `bytes`, with at least its last `committed_bytes` (whole granules)
+    /// committed.
     pub fn take_large(
         &mut self,
         bytes: usize,
@@ -202,7 +202,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Takes a large chunk back. What of it is committed waits for the next owner, or for
+    /// Takes a large chunk back. Its committed part waits for the next owner, or for
     /// [`Pool::claim`].
     pub fn return_large(&mut self, large: Large) {
         self.large_bytes -= large.committed_bytes;

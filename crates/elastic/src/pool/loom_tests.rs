@@ -1,6 +1,6 @@
-//! The pool behind its locks, every interleaving of two threads tried: what is claimed by one that
-//! reclaims is never handed to one that allocates, the books add up, and at the limit nobody is
-//! refused what is on its way.
+//! The pool behind its locks, with every interleaving of two threads. A range claimed by a
+//! reclaiming thread is never handed out, the books add up, and at the limit no request is refused
+//! for memory that is being given back.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p heaplab-elastic --lib loom`
 
@@ -169,8 +169,7 @@ fn loom_at_the_limit_what_another_shard_gives_back_is_waited_for() {
     });
 }
 
-/// An `Arc`'s count as a shard's [`Anchor`] and handles use it; whoever looks at what is gone is
-/// found.
+/// An `Arc`'s count as a shard's [`Anchor`] and handles use it; any use after the end is found.
 struct Alive {
     anchor: Brief<Anchor>,
     handles: AtomicUsize,

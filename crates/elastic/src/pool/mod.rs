@@ -1,11 +1,10 @@
-//! The pool: who has which lines, granules and chunks. It keeps books and touches no memory, so
-//! that it runs under Miri and loom; what it decides about commit and uncommit is carried out by
-//! whoever holds it.
+//! The pool: the owners of lines, granules and chunks. It keeps books and touches no memory, so it
+//! runs under Miri and loom. Its holder carries out the commits and uncommits that it decides.
 //!
 //! Two sizes of chunks: up to a granule, runs of lines in shared granules ([`region`]); above,
 //! buddy chunks of whole granules, committed from the top downwards as the arena grows
-//! ([`Pool::take_large`]). The buddy tree holds only uncommitted chunks: one that comes back with
-//! memory waits in `kept` until it is used again or uncommitted.
+//! ([`Pool::take_large`]). The buddy tree holds only uncommitted chunks. A chunk that comes back
+//! with memory waits in `kept` until it is used again or uncommitted.
 //!
 //! A space has several pools, each with roots of its own: [`shards`].
 //!
@@ -36,14 +35,13 @@ use std::ops::Range;
 
 /// What commits memory: the reservation, or a test's stand-in.
 pub trait Memory {
-    /// Commits a range of offsets of which nothing is committed; nothing has changed after an
-    /// error.
+    /// Commits a range of offsets that is not committed anywhere. An error changes nothing.
     fn commit(&self, range: Range<usize>) -> Result<(), Error>;
 
-    /// Gives a range back; it is still committed after an error.
+    /// Gives a range back; after an error the range is still committed.
     ///
     /// # Safety
-    /// The range is committed, and nobody has any of it.
+    /// The range is committed, and nobody has any part of it.
     unsafe fn uncommit(&self, range: Range<usize>) -> Result<(), Error>;
 }
 
@@ -66,7 +64,7 @@ pub enum Claim {
 }
 
 impl Claim {
-    /// The claim in two: what lies in the ranges that were uncommitted, and the rest.
+    /// Splits the claim: the uncommitted part, and the rest.
     pub fn split(&self, uncommitted: &[Range<usize>], shape: Shape) -> Vec<(Claim, bool)> {
         match *self {
             Claim::Chunk(..) => vec![(self.clone(), !uncommitted.is_empty())],
@@ -90,7 +88,7 @@ impl Claim {
     }
 }
 
-/// What the pool did, counted since the beginning.
+/// Counts of the pool's operations since the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "serde"), derive(serde::Serialize, serde::Deserialize))]
 pub struct Counts {
@@ -132,14 +130,14 @@ pub struct Pool {
     chunks: Chunks,
     regions: Regions,
     holes: Holes,
-    /// Regions with a free granule, and of those the ones with a committed free granule.
+    /// Regions with a free granule, and those with a committed free granule.
     open: Set,
     warm: Set,
     kept: Kept,
     alone: Alone,
-    /// Arenas alive that were born here, and what they hold of the space.
+    /// Living arenas that were born here, and their count of the space.
     pub anchor: Anchor,
-    /// What those of them share that have allocated nothing.
+    /// The shared head and growth of arenas that have allocated nothing.
     pub seeds: Seeds,
     /// Committed bytes that nobody uses.
     idle_bytes: usize,
@@ -181,15 +179,15 @@ impl Pool {
         self.claimed_bytes
     }
 
-    /// What was done so far.
+    /// Counts of the operations so far.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Takes at least `need` and at most `want` lines in one granule: from the granule whose
-    /// longest free run is the shortest of at least `hole` lines, or from a new one. With a `hole`
-    /// of 0 the wanted length is tried first, so that what comes next may fit too, and then any
-    /// hole that holds `need`, before a new granule is taken.
+    /// Takes `need` to `want` lines in one granule: from the granule whose longest free run is the
+    /// shortest of at least `hole` lines, or from a new one. With a `hole` of 0 the wanted length
+    /// is tried first, so that the next chunk may fit too. Then any hole of `need` lines will do,
+    /// and a new granule is the last choice.
     pub fn take_lines(
         &mut self,
         need: u32,
@@ -229,8 +227,8 @@ impl Pool {
         self.holes.best(&mut self.regions, lines)
     }
 
-    /// Takes up to `want` free lines directly below `first`, if there are `need` of them in its
-    /// granule: returns how many.
+    /// Takes up to `want` free lines directly below `first`, if its granule has `need` of them.
+    /// Returns the count.
     pub fn take_below(&mut self, first: u32, need: u32, want: u32) -> Option<u32> {
         let (granule, line) = (first / GRANULE_LINES, first % GRANULE_LINES);
         let free_lines = self.regions.free_lines(granule);
@@ -258,7 +256,7 @@ impl Pool {
         }
     }
 
-    /// A granule of its own: a committed one where there is one.
+    /// A granule of its own, preferably a committed one.
     fn take_granule(&mut self, memory: &impl Memory) -> Result<u32, Error> {
         if let Some(number) = self.warm.first() {
             let region = self.regions.region(number);
@@ -295,7 +293,7 @@ impl Pool {
         self.idle_bytes += self.shape.granule_bytes();
     }
 
-    /// Brings the sets of regions up to date with one of them.
+    /// Updates the sets of regions for one region.
     fn note(&mut self, number: usize) {
         note(&mut self.open, &mut self.warm, number, self.regions.region(number));
     }
@@ -317,7 +315,7 @@ impl Pool {
         Ok(number)
     }
 
-    /// A region of which everything is free and nothing committed is a buddy chunk again.
+    /// A region with everything free and nothing committed becomes a buddy chunk again.
     fn end_region_if_empty(&mut self, number: usize) {
         let region = self.regions.region(number);
         if region.free != u64::MAX || region.warm != 0 {
@@ -372,7 +370,7 @@ impl Pool {
         }
     }
 
-    /// Puts a claim back: uncommitted, or as it was where the kernel refused.
+    /// Puts a claim back: uncommitted, or as before if the kernel refused.
     pub fn settle(&mut self, claim: Claim, uncommitted: bool) {
         if !uncommitted {
             mark("the kernel refused to take memory back");
@@ -408,7 +406,7 @@ impl Pool {
     }
 }
 
-/// [`Pool::note`], for whoever has the region.
+/// [`Pool::note`] for a caller that has the region.
 #[inline]
 fn note(open_set: &mut Set, warm_set: &mut Set, number: usize, region: &mut Region) {
     let (open, warm) = (region.free != 0, region.free & region.warm != 0);

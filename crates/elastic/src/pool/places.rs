@@ -1,4 +1,4 @@
-//! Where the pool's own memory lies: what is committed and in no chunk of an arena.
+//! The places of the pool's own memory: committed, and in no chunk of an arena.
 
 use super::Pool;
 use super::shape::{GRANULE_LINES, REGION_GRANULES};
@@ -7,24 +7,24 @@ use std::ops::Range;
 /// A range of offsets that no arena has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Vacant {
-    /// A region, whatever is in it; the other ranges may lie in one.
+    /// A region, with any content; the other ranges may lie in one.
     Region(Range<usize>),
     /// Free lines of a granule in use.
     Lines(Range<usize>),
     /// Free granules, committed; they may be on their way to the kernel.
     Granules(Range<usize>),
-    /// The committed part of a large chunk that nobody has.
+    /// The committed part of a large chunk that nobody uses.
     Chunk(Range<usize>),
 }
 
 impl Pool {
-    /// All of it, each region before what lies in it.
+    /// All of the pool's memory, each region before its content.
     pub fn vacant(&self) -> Vec<Vacant> {
         let mut vacant = Vec::new();
         for (number, region) in self.regions.iter() {
             let first = number as u32 * REGION_GRANULES;
             vacant.push(Vacant::Region(self.shape.granules(first, REGION_GRANULES)));
-            // A claimed granule is in use by nobody and still committed.
+            // Nobody uses a claimed granule, and it is still committed.
             let idle = region.warm;
             vacant.extend(
                 runs(idle)
@@ -48,7 +48,7 @@ impl Pool {
     }
 }
 
-/// Runs of ones: where each begins, and how long it is.
+/// Runs of ones: beginning and length of each.
 fn runs(mut bits: u64) -> impl Iterator<Item = (u32, u32)> {
     let mut before = 0;
     std::iter::from_fn(move || {

@@ -1,9 +1,9 @@
-//! Giving idle memory back, and a request that finds no room while another thread does so.
+//! Gives idle memory back, and lets a request without room wait for another thread that does so.
 //!
-//! No system call is made under a pool's lock, so memory that is being given back is for a while
-//! neither idle nor free. A request at the commit limit must not be refused for that: it waits
-//! until the reclaims under way have ended. Only such a request asks; whoever finds room takes its
-//! home shard's lock and nothing else.
+//! No system call runs under a pool's lock, so memory on its way back is for a while neither idle
+//! nor free. A request at the commit limit must not be refused for that, so it waits until the
+//! running reclaims have ended. Only such a request asks. A request that finds room takes its home
+//! shard's lock and nothing else.
 
 use super::Memory;
 use super::shards::{Asked, Held, Shard, Shards, home};
@@ -20,9 +20,9 @@ use std::time::Instant;
 /// it.
 const ROUNDS: usize = 3;
 
-/// The reclaims under way, by number in the order in which they began. Who waits does so for those
-/// that have begun, so that a thread that reclaims again and again keeps nobody: for a moment
-/// without any, as a lock for reading and writing has it, a request could wait as long as that
+/// The running reclaims, numbered in the order in which they began. A waiter waits only for those
+/// that have begun, so a thread that reclaims again and again blocks nobody. With a lock for
+/// reading and writing, a request would wait for a moment without reclaims, as long as such a
 /// thread has the only processor.
 #[derive(Debug)]
 pub struct Reclaiming {
@@ -36,13 +36,13 @@ pub struct Reclaiming {
 #[derive(Debug, Default)]
 struct UnderWay {
     next: u64,
-    /// As many as there are threads that reclaim.
+    /// One entry for each reclaiming thread.
     numbers: Vec<u64>,
-    /// A thread is about to fork and waits for all of them to end: none begins.
+    /// A thread is about to fork and waits for all reclaims to end: none may begin.
     closed: bool,
 }
 
-/// A reclaim, until it is dropped.
+/// A running reclaim; dropping it ends it.
 struct Reclaim<'a> {
     reclaiming: &'a Reclaiming,
     number: u64,
@@ -115,29 +115,29 @@ impl Drop for Reclaim<'_> {
     }
 }
 
-/// For whom memory is given back, which says who waits for the kernel.
+/// The reason for a reclaim, which tells who waits for the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
-    /// Whoever let an arena or a large block go.
+    /// An arena or a large block was dropped.
     Return,
-    /// Whoever called for a trim.
+    /// The program called for a trim.
     Trim,
     /// The space's own thread.
     Background,
-    /// Whoever asked for memory at the commit limit or out of addresses.
+    /// A request met the commit limit or found no addresses.
     Room,
 }
 
-/// Time spent in the kernel's calls that took memory back, since the beginning: for whom, by the
-/// clock. It is taken around the calls for one claim (a large chunk, or the free pages of a
-/// region), with no lock held: two readings of the clock where there is a system call at least.
+/// Time spent in the kernel's calls that took memory back, since the beginning, by reason. Two
+/// readings of the clock enclose the calls for one claim (a large chunk, or the free pages of a
+/// region), with no lock held; at least one system call lies between them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "serde"), derive(serde::Serialize, serde::Deserialize))]
 pub struct UncommitTimes {
     /// Of threads that let an arena or a large block go
     /// ([`Reclaim::AtReturn`](crate::Reclaim::AtReturn)).
     pub at_return_ns: u64,
-    /// Of those that called [`Space::trim`](crate::Space::trim).
+    /// For calls of [`Space::trim`](crate::Space::trim).
     pub at_trim_ns: u64,
     /// Of the space's own thread ([`Reclaim::Background`](crate::Reclaim::Background)).
     pub background_ns: u64,
@@ -148,7 +148,7 @@ pub struct UncommitTimes {
 }
 
 impl UncommitTimes {
-    /// All of it.
+    /// The sum.
     pub fn sum_ns(&self) -> u64 {
         self.at_return_ns + self.at_trim_ns + self.background_ns + self.for_room_ns
     }
@@ -181,7 +181,7 @@ impl Clock {
 }
 
 impl Shards {
-    /// What the kernel took its time for.
+    /// The reason for which the kernel spent the time.
     pub fn uncommit_times(&self) -> UncommitTimes {
         self.clock.read()
     }
@@ -220,7 +220,7 @@ impl Shards {
             mark("idle memory is being given back");
             let since = Instant::now();
             // SAFETY: the pool took the ranges out of circulation: they are committed, and no arena
-            // has any of them.
+            // has any part of them.
             let outcome = unsafe { shard.uncommit(&ranges, memory) };
             self.clock.note(by, since);
             held = shard.lock();
@@ -238,9 +238,9 @@ impl Shards {
         Ok(returned)
     }
 
-    /// Runs `step` on the shards asked; where it meets the commit limit, or the end of the
-    /// addresses, while memory of any shard lies idle or is on its way, has it given back, waits
-    /// for others who do so, and tries again: idle chunks keep their addresses and do not merge.
+    /// Runs `step` on the shards in turn. If it meets the commit limit or the end of the addresses
+    /// while memory of any shard is idle or on its way back, this gives that memory back, waits for
+    /// others who do so, and tries again. Idle chunks keep their addresses and do not merge.
     #[inline]
     pub fn with_room<T>(
         &self,
@@ -284,8 +284,8 @@ impl Shards {
             self.reclaim(By::Room, home(), 0, memory)?;
             self.reclaiming.wait();
         }
-        // Also where nothing was idle: what was on its way when a shard refused may have arrived
-        // before the books were looked at.
+        // Also if nothing was idle: memory on its way when a shard refused may have arrived before
+        // this looked at the books.
         self.ask(asked, &mut step)
     }
 }

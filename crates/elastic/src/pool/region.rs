@@ -1,12 +1,12 @@
-//! Regions: 64 granules that are handed out one by one, and their lines run by run; and the lists
-//! of granules that still have free lines, one list a length of the longest free run. A granule of
-//! which lines were taken stays where it is until it is found there; one that got lines back moves
-//! up at once, so that no hole is overlooked.
+//! Regions: 64 granules that are handed out one by one, and their lines run by run. Granules with
+//! free lines are in lists, one list for each length of the longest free run. A granule that lost
+//! lines stays in its list until it is found there. A granule that got lines back moves up at once,
+//! so that no hole is overlooked.
 //!
-//! This is what keeps one survivor from pinning 64 KB: an arena of 2 KB has a run of lines in one
-//! page or two, next to runs of others, and when all runs of a page are free the page goes back,
-//! whatever its neighbours do. The idea of lines in blocks is Immix's (Blackburn and McKinley
-//! 2008); there a collector evacuates, here nothing moves, so a line is 64 bytes.
+//! So one survivor does not pin 64 KB: an arena of 2 KB has a run of lines in one page or two, next
+//! to runs of others. When all runs of a page are free, the page goes back, whatever its neighbours
+//! do. Lines in blocks are Immix's idea (Blackburn and McKinley 2008); there a collector evacuates,
+//! here nothing moves, so a line is 64 bytes.
 
 use super::bits::{longest_run, only_run, span, starts_of_runs};
 use super::shape::{GRANULE_LINES, REGION_GRANULES};
@@ -28,15 +28,16 @@ pub struct Granule {
 /// 64 granules.
 #[derive(Debug)]
 pub struct Region {
-    /// The buddy chunk it is made of.
+    /// The buddy chunk of the region.
     pub chunk: ChunkId,
-    /// Granules that nobody has.
+    /// Granules that nobody uses.
     pub free: u64,
-    /// Of those, the ones that are committed.
+    /// Of those, the committed ones.
     pub warm: u64,
-    /// Each of them.
+    /// Each granule.
     pub granules: [Granule; REGION_GRANULES as usize],
-    /// What the sets of regions say of this one: that it has a free granule, and a warm one.
+    /// The region's entries in the sets of regions: it has a free granule; it has a free committed
+    /// one.
     pub noted: (bool, bool),
     /// The list that each is in: no free run of its is longer, and the longest may be shorter.
     longest: [u8; REGION_GRANULES as usize],
@@ -64,12 +65,12 @@ impl Region {
 pub struct Regions(Vec<Option<Box<Region>>>);
 
 impl Regions {
-    /// The region of that number, where there is one.
+    /// The region with this number, if it exists.
     pub fn get(&self, region: usize) -> Option<&Region> {
         self.0.get(region)?.as_deref()
     }
 
-    /// The region of that number.
+    /// The region with this number.
     pub fn region(&mut self, region: usize) -> &mut Region {
         self.0[region].as_deref_mut().expect("a region")
     }
@@ -102,7 +103,7 @@ impl Regions {
         self.0[number].take().expect("a region")
     }
 
-    /// All of them with their numbers.
+    /// All regions with their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &Region)> {
         self.0.iter().enumerate().filter_map(|(number, region)| Some((number, region.as_deref()?)))
     }
@@ -131,7 +132,7 @@ impl Default for Holes {
 /// A free run.
 #[derive(Clone, Copy, Debug)]
 pub struct Hole {
-    /// Where it is.
+    /// The granule's place.
     pub granule: u32,
     /// How long, in lines.
     pub run: u32,
@@ -153,7 +154,7 @@ impl Hole {
 }
 
 impl Holes {
-    /// A granule whose longest free run is the shortest of at least `lines` that the lists know.
+    /// Of the listed granules, one whose longest free run is the shortest of at least `lines`.
     #[inline]
     pub fn best(&mut self, regions: &mut Regions, lines: u32) -> Option<Hole> {
         if lines >= GRANULE_LINES {
@@ -181,9 +182,9 @@ impl Holes {
         }
     }
 
-    /// Lines of a granule in use are taken. It stays in its list until it is looked for there: a
-    /// chunk that is lengthened again and again would move its granule from list to list, each time
-    /// past neighbours that are out of the cache.
+    /// Lines of a granule in use are taken. The granule stays in its list until somebody looks for
+    /// it there: a chunk that is lengthened again and again would move it from list to list, each
+    /// time past neighbours that are out of the cache.
     #[inline]
     pub fn take(&mut self, regions: &mut Regions, granule: u32, lines: u64) {
         let (region, index) = (regions.of(granule), (granule % REGION_GRANULES) as usize);
@@ -199,7 +200,7 @@ impl Holes {
         }
     }
 
-    /// Lines of a granule in use are free again. Returns whether all of it is.
+    /// Lines of a granule in use are free again. Returns whether the whole granule is free.
     #[inline]
     pub fn give(&mut self, regions: &mut Regions, granule: u32, line: u32, count: u32) -> bool {
         let (region, index) = (regions.of(granule), (granule % REGION_GRANULES) as usize);

@@ -2,17 +2,17 @@
 //! each other's cache lines.
 //!
 //! With one pool behind one lock, two threads that each filled and dropped their own arenas had
-//! 0.40 of one thread's throughput (`cargo xtask bench elastic --only threads`): not for waiting,
-//! but because the lock, the pool's lists and the counter of arenas moved between the cores at
-//! every visit. A shard has all of those for a range of roots of its own, on cache lines of its
-//! own. A thread takes from its home shard; what an arena returns goes where its address says. A
-//! home that has no room, at the commit limit or at the end of its roots, asks the others, so that
-//! no request is refused for being in the wrong shard; only a block of several roots must lie in
-//! one of them, and the first has at least seven eighths of all roots for that: the others are
-//! homes, and whoever needs more than his has room in the first.
+//! 0.40 of one thread's throughput (`cargo xtask bench elastic --only threads`). They did not wait,
+//! but the lock, the pool's lists and the counter of arenas moved between the cores at every visit.
+//! A shard has all of those for its own range of roots, on its own cache lines. A thread takes from
+//! its home shard; an arena returns memory to the shard of its address. A home without room, at the
+//! commit limit or at the end of its roots, asks the others, so no request is refused for being in
+//! the wrong shard. Only a block of several roots must lie in one shard. The first shard has at
+//! least seven eighths of all roots for that, so it has room for any request that exceeds a home.
 //!
-//! The idea of arenas by thread is ptmalloc's and jemalloc's; there a shard grows without bound,
-//! here it is a range of one reservation, and what lies idle is one sum for the reclaim policy.
+//! Arenas by thread are an idea of ptmalloc and jemalloc. There a shard grows without bound. Here
+//! it is a range of one reservation, and the reclaim policy counts the idle memory of all shards
+//! together.
 
 use super::check::Census;
 use super::large::Large;
@@ -42,7 +42,7 @@ const _: () = assert!(ROOTS_MIN >= OTHERS_SHARE, "each shard has a root");
 #[repr(align(128))]
 pub struct Shard {
     pool: Brief<Pool>,
-    /// What the pool last said, for whoever does not want to lock it.
+    /// The pool's last published sum, for readers without the lock.
     idle_bytes: AtomicUsize,
     base_bytes: usize,
     base_line: u32,
@@ -89,7 +89,7 @@ impl Shard {
         unsafe { self.pool.release() };
     }
 
-    /// The pool for a visit that changes nothing of what is idle.
+    /// The pool for a visit that does not change the idle memory.
     #[inline]
     pub fn look(&self) -> BriefGuard<'_, Pool> {
         self.pool.lock()
@@ -104,7 +104,7 @@ impl Shard {
     /// Gives the ranges of a claim back; after a failure, how many went.
     ///
     /// # Safety
-    /// The pool claimed the ranges: they are committed, and nobody has any of them.
+    /// The pool claimed the ranges: they are committed, and nobody has any part of them.
     pub unsafe fn uncommit(
         &self,
         ranges: &[Range<usize>],
@@ -119,8 +119,8 @@ impl Shard {
     }
 }
 
-/// A shard's pool behind its lock. What it is asked in lines and offsets of the reservation is
-/// translated here.
+/// A shard's pool behind its lock. Translates between the pool's lines and offsets and the
+/// reservation's.
 pub struct Held<'a> {
     pool: BriefGuard<'a, Pool>,
     shard: &'a Shard,
@@ -142,7 +142,7 @@ impl DerefMut for Held<'_> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        // Still under the lock, so that what is published last is what is true last.
+        // Published under the lock, so the last published value is the last true one.
         self.shard.idle_bytes.store(self.pool.idle_bytes(), Ordering::Relaxed);
     }
 }
@@ -253,7 +253,7 @@ pub struct Shards {
 }
 
 impl Shards {
-    /// As many as are wanted, as far as there are roots for them.
+    /// The wanted number, as far as there are roots.
     pub fn new(shape: Shape, wanted: usize) -> Shards {
         let count = wanted.min(SHARDS_MAX).min(shape.roots / ROOTS_MIN).max(1);
         // A power of two each, so that a line's shard is a shift away.
@@ -312,13 +312,13 @@ impl Shards {
         &self.shards
     }
 
-    /// All of them, in the order in which a thread with this home asks.
+    /// All shards, in the order in which a thread with this home asks.
     pub(super) fn from(&self, home: usize) -> impl Iterator<Item = &Shard> {
         let (before, after) = self.shards.split_at(self.number_of_home(home));
         after.iter().chain(before)
     }
 
-    /// Takes all of their locks, for as long as it takes to fork.
+    /// Takes the locks of all shards for the time of a fork.
     #[cfg(not(loom))]
     pub fn hold(&self) {
         self.shards.iter().for_each(Shard::hold);
@@ -327,7 +327,7 @@ impl Shards {
     /// Lets them go.
     ///
     /// # Safety
-    /// This thread, or the one that it is a forked copy of, called [`Shards::hold`].
+    /// This thread, or the thread of which it is a forked copy, called [`Shards::hold`].
     #[cfg(not(loom))]
     pub unsafe fn release(&self) {
         // SAFETY: the caller's promise.
@@ -351,8 +351,8 @@ impl Shards {
         shard_idle_bytes > keep_bytes / self.shards.len()
     }
 
-    /// Whether more than `keep_bytes` are idle. Looks at the other shards only where this one's
-    /// part is exceeded.
+    /// Whether more than `keep_bytes` are idle. Looks at the other shards only if this one's part
+    /// is exceeded.
     pub fn more_idle_than(&self, keep_bytes: usize, shard_idle_bytes: usize) -> bool {
         self.maybe_more_idle_than(keep_bytes, shard_idle_bytes) && self.idle_bytes() > keep_bytes
     }
@@ -399,7 +399,7 @@ impl Shards {
     ) -> Result<(), Error> {
         let line = (large.range.start >> self.shape.line_log2()) as u32;
         let step = |held: &mut Held<'_>| match held.commit(large, wanted_bytes, memory) {
-            // Near the limit what is needed may fit where what would be handy does not.
+            // Near the limit the needed size may fit although the wanted one does not.
             Err(_) if least_bytes < wanted_bytes => held.commit(large, least_bytes, memory),
             outcome => outcome,
         };
@@ -421,8 +421,8 @@ impl Shards {
         }
     }
 
-    /// Runs `step` on the shards asked until one has room. Of several refusals the limit's is told:
-    /// raising it would help.
+    /// Runs `step` on the shards in turn until one has room. Of several refusals the limit's is
+    /// returned: raising it would help.
     pub(super) fn ask<T>(
         &self,
         asked: Asked,
@@ -458,7 +458,7 @@ impl Shards {
         })
     }
 
-    /// What is where, what was done, and free chunks by level, of all shards.
+    /// Contents, counts, and free chunks by level, of all shards.
     pub fn books(&self) -> (Census, Counts, Vec<(usize, usize, usize)>) {
         let (mut census, mut counts, mut free) = (Census::default(), Counts::default(), Vec::new());
         for shard in &self.shards {
@@ -474,7 +474,7 @@ impl Shards {
         (census, counts, free)
     }
 
-    /// What is committed and in no chunk of an arena, in offsets of the reservation. Shards are
+    /// Committed memory outside of arenas' chunks, in offsets of the reservation. Shards are
     /// visited one after the other.
     pub fn vacant(&self) -> Vec<Vacant> {
         let moved = |range: Range<usize>, by: usize| range.start + by..range.end + by;
@@ -513,7 +513,8 @@ thread_local! {
     static HOME: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
-/// This thread's number, of which its home shard follows: threads are numbered as they first ask.
+/// This thread's number, which selects its home shard: threads are numbered in the order of their
+/// first request.
 #[inline]
 pub fn home() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);

@@ -1,14 +1,14 @@
 //! A lock for brief visits that hardly ever meet: a shard's.
 //!
-//! Releasing it is a plain store. A futex lock is released with a locked instruction, because the
-//! holder must learn whether somebody sleeps, and on x86-64 that waits until every store before it
-//! has left the core. Here those are the first words of blocks in fresh memory and the shard's
-//! books, many of them cache misses: it was a third of the slow path's time (`perf annotate` of a
-//! replay of churn, `cargo xtask bench elastic --only replay`).
+//! Releasing the lock is a plain store. A futex lock needs a locked instruction, because the holder
+//! must learn whether a thread sleeps. On x86-64 that waits until every earlier store has left the
+//! core. Here those are the first words of blocks in fresh memory and the shard's books, many of
+//! them cache misses: a third of the slow path's time (`perf annotate` of a replay of churn, `cargo
+//! xtask bench elastic --only replay`).
 //!
-//! The price is that nobody wakes a waiter up: it looks again, soon at first and every 50
-//! microseconds at last, so that a holder that lost its processor gets it back whatever the
-//! waiter's priority. Shards are made so that this is rare.
+//! The price: nobody wakes a waiter up. It polls, soon at first and in the end every 50
+//! microseconds, so that a holder that lost its processor gets it back, whatever the waiter's
+//! priority. Shards make waiting rare.
 //!
 //! Loom tries the flag by itself; where it tries the pool, its own lock stands in, because every
 //! look of a waiter would be a step to try.
@@ -29,7 +29,7 @@ impl Flag {
         Flag(AtomicBool::new(false))
     }
 
-    /// Waits until it is this thread's.
+    /// Waits until this thread has the lock.
     #[inline]
     fn take(&self) {
         if self.0.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
@@ -99,7 +99,7 @@ mod this {
         value: UnsafeCell<T>,
     }
 
-    // SAFETY: whoever has a reference to the value holds the lock, one thread at a time.
+    // SAFETY: a thread with a reference to the value holds the lock, one thread at a time.
     unsafe impl<T: Send> Sync for Brief<T> {}
 
     /// The lock is held as long as this lives.
@@ -115,8 +115,8 @@ mod this {
             Brief { flag: Flag::new(), value: UnsafeCell::new(value) }
         }
 
-        /// Waits until nobody else holds it. A holder that panics lets it go, with nothing half
-        /// done that a check would not see.
+        /// Waits until nobody else holds the lock. A panicking holder releases it, and leaves
+        /// nothing half done that a check would not see.
         #[inline]
         pub(crate) fn lock(&self) -> BriefGuard<'_, T> {
             self.flag.take();
@@ -125,7 +125,7 @@ mod this {
     }
 
     impl<T> Brief<T> {
-        /// Takes the lock for as long as it takes to fork.
+        /// Takes the lock for the time of a fork.
         pub(crate) fn hold(&self) {
             self.flag.take();
         }
@@ -133,7 +133,7 @@ mod this {
         /// Lets it go.
         ///
         /// # Safety
-        /// This thread, or the one that it is a forked copy of, called [`Brief::hold`].
+        /// This thread, or the thread of which it is a forked copy, called [`Brief::hold`].
         pub(crate) unsafe fn release(&self) {
             self.flag.release();
         }

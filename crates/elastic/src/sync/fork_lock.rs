@@ -8,9 +8,9 @@ use std::sync::MutexGuard;
 /// Where a lock's guard stays from before a fork until after it ([`crate::fork`]).
 pub(crate) struct Kept<T: 'static>(UnsafeCell<Option<MutexGuard<'static, T>>>);
 
-// SAFETY: whoever touches it is the only thread that does, by the contracts of `keep` and `take`.
+// SAFETY: only one thread touches the guard at a time, by the contracts of `keep` and `take`.
 unsafe impl<T: Send> Sync for Kept<T> {}
-// SAFETY: it is sent with its mutex, while no guard is in it.
+// SAFETY: it is sent with its mutex, while it holds no guard.
 unsafe impl<T: Send> Send for Kept<T> {}
 
 impl<T> Kept<T> {
@@ -21,8 +21,8 @@ impl<T> Kept<T> {
     /// Keeps the guard.
     ///
     /// # Safety
-    /// Nobody else touches this, and the mutex stays where it is, until this thread, or its copy in
-    /// a forked child, takes the guard.
+    /// Nobody else touches this, and the mutex stays in place, until this thread, or its copy in a
+    /// forked child, takes the guard.
     pub(crate) unsafe fn keep(&self, guard: MutexGuard<'_, T>) {
         // SAFETY: the mutex outlives the guard, as the caller promises; only the lifetime changes.
         let guard =

@@ -591,8 +591,8 @@ fn a_spare_chunk_behind_one_that_is_too_small_is_used() {
     is_empty(&space);
 }
 
-/// Gives blocks of these sizes back, asks for the same in this order, and expects to get every one
-/// of them.
+/// Gives blocks of these sizes back, asks for the same sizes in this order, and expects exactly
+/// these blocks.
 fn all_come_back(given: &[usize], asked: impl Iterator<Item = usize>, misses: &[(usize, usize)]) {
     let space = space();
     let arena = space.arena(Growth::new(&[64 << 10])).unwrap();

@@ -1,5 +1,5 @@
-//! Aids against memory errors: each finds what it is for, and no overrun has them write where they
-//! should not.
+//! Aids against memory errors: each finds its kind of error, and no overrun makes them write to a
+//! wrong place.
 
 #[cfg(not(miri))]
 use super::is_empty;
@@ -27,8 +27,7 @@ fn panics(run: impl FnOnce()) -> String {
 }
 
 fn free(arena: &Arena, block: NonNull<u8>, bytes: usize) {
-    // SAFETY: tests give blocks of theirs back; what is wrong with it, if anything, is for the aids
-    // to find.
+    // SAFETY: tests give blocks of theirs back; the aids must find any fault in that.
     unsafe { arena.deallocate(block, layout(bytes, 8)) };
 }
 

@@ -59,8 +59,8 @@ fn one_large_arena_among_many_small_ones_changes_little() {
     is_empty(&space);
 }
 
-/// All arenas begin before one of them is full, so that nothing is known of their size: the chunks
-/// that follow are large enough that pages are free when most arenas are dead.
+/// All arenas begin before one is full, so their size is unknown. The later chunks are large enough
+/// that pages are free when most arenas are dead.
 #[test]
 fn arenas_filled_in_turns_share_few_pages() {
     let space = space();

@@ -149,7 +149,7 @@ fn a_smaller_hole_serves_where_no_new_granule_can_be_had() {
     is_empty(&space);
 }
 
-/// What the arenas do in the test below; returns how many requests were refused.
+/// The work of the arenas in the test below; returns the number of refused requests.
 fn workload(space: &Space) -> usize {
     let mut refused = 0;
     let mut arenas = Vec::new();
@@ -268,7 +268,7 @@ fn options_that_no_space_can_have_are_refused() {
             "reserve_bytes: 137438953472; expected 1 to 137422176256 with a granule of 4096 bytes and roots of 16777216; a larger granule allows more"
         );
     }
-    // What the messages say is so.
+    // The messages are true.
     assert!(
         terabyte.shape().is_err()
             && Options { root_bytes: 68719476736, ..terabyte.clone() }.shape().is_ok()

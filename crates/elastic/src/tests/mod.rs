@@ -1,7 +1,7 @@
 //! Arenas as a user sees them.
 //!
-//! HotSpot's own tests of its metaspace (`test_metaspace*` and others) are the checklist; each has
-//! its counterpart here, or with what the lab's `heaps/metaspace` has of HotSpot, or says why not:
+//! The checklist is HotSpot's own tests of its metaspace (`test_metaspace*` and others). Each has a
+//! counterpart here, or in the lab's `heaps/metaspace`, or a reason why not:
 //!
 //! | HotSpot's | ours |
 //! |---|---|
@@ -41,7 +41,7 @@ fn space() -> Space {
     Space::new(Options { reclaim: Reclaim::AtTrim, ..small() }).unwrap()
 }
 
-/// Options of a small space; Miri's stand-in for the kernel gives all of it at once.
+/// Options of a small space; Miri's stand-in for the kernel backs all of it at once.
 fn small() -> Options {
     let granule_bytes = Options::default().granule_bytes;
     let granules = if cfg!(miri) { 1024 } else { 65536 };

@@ -34,7 +34,7 @@ fn reclaims() -> impl Strategy<Value = Reclaim> {
     ]
 }
 
-/// Addresses that run out, and enough of them.
+/// Few addresses, which run out, and enough of them.
 fn roots() -> impl Strategy<Value = usize> {
     prop_oneof![1usize..6, Just(64)]
 }

@@ -1,4 +1,4 @@
-//! Reports, exactly: every sum against what the test itself did, the text, and the data.
+//! Reports, exactly: every sum against the test's own count, the text, and the data.
 
 use super::{is_empty, layout, reset, small};
 use crate::pool::shards::Shards;
@@ -11,8 +11,8 @@ use heaplab_buddy::marks;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// One shard, so that it is known where everything lies; all memory may be kept, and is committed
-/// granule by granule.
+/// One shard, so the place of everything is known. All memory may be kept, and is committed granule
+/// by granule.
 fn single(options: Options) -> Space {
     Space::with_shards(
         Options { reclaim: Reclaim::AtReturn { keep_bytes: usize::MAX }, ..options },
@@ -459,16 +459,15 @@ fn of_a_full_shard_and_the_limit_the_limit_is_told() {
     crate::pool::shards::set_home(0);
 }
 
-/// What a report must say of the inside of chunks, kept by adding and taking away nothing but the
-/// requests themselves.
+/// The expected use of chunks, computed from nothing but the requests.
 #[derive(Default)]
 struct Plain {
     used_bytes: usize,
     live: Vec<(NonNull<u8>, usize)>,
 }
 
-/// Requests of whole pairs of words in arenas of one chunk, so that no rest is too small to be
-/// kept: what is used is then the sum of requests.
+/// Requests of whole pairs of words in arenas of one chunk, so no rest is too small to keep: the
+/// used bytes are the sum of requests.
 #[test]
 fn used_free_and_left_over_are_what_a_plain_model_says() {
     let space = single(small());

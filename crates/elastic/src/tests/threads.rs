@@ -31,7 +31,7 @@ impl Random {
     }
 }
 
-/// An arena whose blocks all hold their mark.
+/// An arena whose blocks all hold its mark.
 struct Marked {
     arena: Arena,
     blocks: Vec<(NonNull<u8>, usize, u8)>,
@@ -149,7 +149,7 @@ fn many_threads_with_three_profiles_of_sizes() {
     is_empty(&space);
 }
 
-/// A small space with so many shards, whatever the machine.
+/// A small space with this number of shards, on any machine.
 fn sharded(count: usize, options: Options) -> Space {
     Space::with_shards(options, |shape| Shards::new(shape, count)).unwrap()
 }
@@ -263,7 +263,7 @@ fn at_the_limit_another_shards_hole_and_idle_memory_serve() {
     let third = begun(&space, Growth::new(&[granule])).expect("the other shard's idle page");
     assert_eq!((space.idle_bytes(), third.statistics().owned_bytes), (0, granule));
     drop(third);
-    // Idle memory of the wrong shape is given back, whoever has it.
+    // Idle memory of the wrong shape is given back from any shard.
     let large = begun(&space, Growth::new(&[2 * granule])).expect("the page, given back first");
     drop(large);
     is_empty(&space);
@@ -370,7 +370,7 @@ fn what_other_shards_have_idle_counts_when_one_gives_back() {
         arena.allocate(layout(31 * granule, 8)).unwrap();
     }
     assert_eq!(space.idle_bytes(), 66 * granule);
-    // The chunk of one shard goes, and what is left in both together is little enough.
+    // One shard's chunk goes back; the rest in both shards is below the bound.
     assert_eq!(
         (space.0.reclaim(By::Trim, 40 * granule).unwrap(), space.idle_bytes()),
         (32 * granule, 34 * granule)
@@ -420,7 +420,7 @@ fn with_room_for_one() -> Space {
     Space::new(Options { reclaim: Reclaim::AtTrim, limit: Some(limit), ..small() }).unwrap()
 }
 
-/// Has this thread run on the first processor that it may run on, and on no other.
+/// Pins this thread to the first processor that it may use.
 #[cfg(not(miri))]
 fn stay_on_one_processor() {
     // SAFETY: a set of processors of zeros is valid; the calls read and write it within its size.
@@ -442,7 +442,7 @@ fn no_block_is_refused_while_another_thread_gives_back() {
     asks_while_another_gives_back(|| ());
 }
 
-/// Who gives back does nothing else, and has the processor whenever it does not wait itself.
+/// The reclaiming thread does nothing else, and has the processor whenever it does not wait.
 #[test]
 #[cfg(not(miri))]
 fn no_block_is_refused_where_both_threads_have_one_processor() {
@@ -486,8 +486,8 @@ fn asks_while_another_gives_back(begin: fn()) {
     is_empty(&space);
 }
 
-/// The other thread is held where it has claimed the pages and not given them back yet, until the
-/// request has found that out.
+/// The other thread is stopped between claiming the pages and giving them back, until the request
+/// has noticed that.
 #[test]
 #[cfg(not(miri))]
 fn memory_that_another_thread_is_giving_back_is_waited_for_at_the_limit() {
@@ -517,7 +517,7 @@ fn memory_that_another_thread_is_giving_back_is_waited_for_at_the_limit() {
             });
             giving.trim().unwrap();
         });
-        // Without debug assertions nobody is held, and there is no sender.
+        // Without debug assertions no thread is stopped, and there is no sender.
         let _ = is_claimed.recv();
         let asking = scope.spawn(|| {
             marks::whenever(waited, move || {
