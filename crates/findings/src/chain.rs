@@ -1,8 +1,8 @@
 //! One buffer's growth.
 //!
-//! A chain keeps its first sizes, its last ones and sums: a buffer may grow a million times. How it
-//! grows is told from the last sizes (`strategy.rs`), where rounding and minimum capacities no
-//! longer blur it.
+//! A chain keeps its first sizes, its last ones and sums: a buffer may grow a million times. The
+//! last sizes decide how it grows (`strategy.rs`), because rounding and minimum capacities no
+//! longer blur them.
 
 use crate::growth::{GrowthStrategy, Through};
 use crate::strategy::strategy;
@@ -10,7 +10,7 @@ use crate::strategy::strategy;
 const HEAD: usize = 6;
 const TAIL: usize = 16;
 
-/// What is known of a step's bytes.
+/// Facts about a step's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Move {
     /// They were copied.

@@ -1,14 +1,14 @@
 //! Memory that is asked for and given back over and over.
 //!
-//! Two forms, as in the document: large buffers that live shortly, each of which costs page faults
-//! and zeroing anew, and state that is rebuilt for each item: one site asks for the same few sizes
-//! thousands of times and never has more than a few alive. Both could be kept and used again. What
-//! they cost is requests, zeroed bytes and touched pages, not space.
+//! Two forms, as in the document. Large buffers that live shortly: each costs page faults and
+//! zeroing. And state rebuilt for each item: one site asks for the same few sizes thousands of
+//! times and never has more than a few alive. A program could keep and reuse both. They cost
+//! requests, zeroed bytes and touched pages, not space.
 //!
-//! How many are alive at once is counted during the pass for each site and for each function: the
-//! maxima of several stacks fall at different times, and their sum would be no maximum of anything.
-//! So tallies are by site from the beginning, and memory is that of the distinct sites. What has no
-//! stack has no site, and is not looked at.
+//! The pass counts the live objects of each site and of each function. Maxima of several stacks
+//! fall at different times, so their sum would be no maximum. Tallies are therefore by site from
+//! the start, and memory grows with the distinct sites. Objects without a stack have no site and
+//! are skipped.
 
 use crate::finding::{Detector, Finding, Kind, Run, evidence};
 use crate::sites::{Functions, Site, Sites};
@@ -44,9 +44,9 @@ pub struct Churn {
     pub large_requests: u64,
     /// Their bytes.
     pub large_bytes: u64,
-    /// Bytes of them that had to be zeroed.
+    /// Bytes of large buffers that had to be zeroed.
     pub zeroed_bytes: u64,
-    /// Most objects of it alive at once.
+    /// Most objects of the site alive at once.
     pub most_live: u64,
     /// Whether that is only a bound: several sites of a function that has others, too, which were
     /// counted one by one.
@@ -67,7 +67,7 @@ pub enum ChurnPattern {
     Rebuilt,
 }
 
-/// Sizes remembered a site; what is asked for in more sizes than this is not "the same few".
+/// Sizes remembered for a site; a site with more sizes does not have "the same few".
 const SIZES: usize = 4;
 const LIVES: usize = 48;
 /// Sizes that a title names.
@@ -167,7 +167,7 @@ const NONE: u32 = u32::MAX;
 struct Alive {
     live: u64,
     most_live: u64,
-    /// Sites of it at which something was born.
+    /// Sites of the function at which objects were born.
     sites: usize,
 }
 
@@ -185,7 +185,7 @@ pub(crate) struct Churns {
     large_bytes: u64,
     short_lived_bytes: u64,
     site_frames: usize,
-    /// By stack, from the beginning: which site it is of.
+    /// By stack: its site.
     sites: Vec<Site>,
     /// By stack; stack ids are rows of a table in memory.
     places: Vec<Place>,
@@ -434,8 +434,8 @@ impl Finding for Churn {
         format!("churn {:?}", self.pattern)
     }
 
-    /// Takes in what another place of the same function does. How many were alive at both at once
-    /// was not counted.
+    /// Adds another site of the same function. Nobody counted how many objects were alive at both
+    /// at once.
     fn absorb(&mut self, other: Box<dyn Finding>) {
         let Ok(other) = other.into_any().downcast::<Churn>() else { return };
         self.requests += other.requests;
@@ -488,7 +488,7 @@ impl Finding for Churn {
         ]
     }
 
-    /// It costs time: what goes through it says whether that is felt.
+    /// Churn costs time; the bytes that go through it decide whether a user feels that.
     fn felt_bytes(&self, of: &Found) -> u64 {
         of.saving.total_bytes
     }
@@ -509,7 +509,7 @@ impl Finding for Churn {
         advice(self, of.saving.requests, run.profile.totals.allocations)
     }
 
-    /// That it comes and goes is no guess; what follows from it is for the reader to say.
+    /// The counts are certain; the reader judges what follows from them.
     fn sureness(&self, _level: Level) -> &'static str {
         "Counted"
     }

@@ -22,8 +22,8 @@ pub struct Clownshoe {
     pub cause: Cause,
     /// Whether it costs only on another allocator than the one recorded under, as measured there.
     pub elsewhere: bool,
-    /// The sizes, that which would save most first; at most `Options::sizes_per_finding`, never
-    /// none.
+    /// The sizes, by bytes that a change would save; at least one, at most
+    /// `Options::sizes_per_finding`.
     pub sizes: Vec<ShoeSize>,
     /// How many sizes there are in all.
     pub size_count: u64,
@@ -50,7 +50,7 @@ pub struct ShoeSize {
     pub free_request: u64,
     /// Requests of this size, with bytes and measured usable bytes.
     pub requested: Amount,
-    /// Of them, live at the peak.
+    /// Those live at the peak.
     pub at_peak: Amount,
     /// Its part of [`crate::Found::saving`].
     pub saving: Saving,
@@ -64,12 +64,12 @@ pub enum Cause {
     ConstantHeader {
         /// Bytes of the header.
         bytes: u64,
-        /// The round sizes seen with it, smallest first.
+        /// The round sizes with this header, smallest first.
         round_sizes: Vec<u64>,
     },
     /// One or two bytes over a round size: a string's end.
     Terminator {
-        /// Bytes of it.
+        /// Bytes of the terminator.
         bytes: u64,
     },
     /// Round sizes and a part that varies: nearly all that a site asks for thereabouts lies just

@@ -1,11 +1,11 @@
 //! What requests a few bytes over a class cost, on which allocator, and what changing them would
 //! save.
 //!
-//! A finding is judged as a whole: the costs of its sizes are summed for each allocator. It is told
-//! on the allocator recorded under where a change would save anything there, and else on the one of
-//! jemalloc and mimalloc where they cost most: that is then a finding of another allocator, and
-//! ranks after those of this one. A size that costs nothing there is still of the family, and
-//! listed as saving nothing.
+//! A finding is judged as a whole: the costs of its sizes are summed for each allocator. If a
+//! change saves anything on the recorded allocator, the finding is told on that one. Else it is
+//! told on the one of jemalloc and mimalloc where it costs most, and ranks behind findings of the
+//! recorded allocator. A size that costs nothing there still belongs to the family, and is listed
+//! with no saving.
 
 use crate::clownshoe_words::{HABIT, ROUND_BYTES, confidence};
 use crate::clownshoes::{Group, POWER_BYTES, Pairs, Share};
@@ -22,7 +22,7 @@ pub(crate) struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// What `group` comes to, where it is worth mentioning. `sizes`: what each stack asked for of
+    /// The finding of `group`, if it is worth mentioning. `sizes`: the requests of each stack for
     /// each size.
     pub(crate) fn finding(&self, group: Group, sizes: &BTreeMap<u64, Vec<Share>>) -> Option<Found> {
         let asked: Vec<(u64, Amount, Amount)> = sizes
@@ -101,8 +101,8 @@ impl Judge<'_> {
         let (usable, each_saved) = match basis {
             Basis::Measured => {
                 let usable = requested.usable_bytes / requested.objects.max(1);
-                // What the shorter request would get was not measured; a known allocator's table
-                // says it.
+                // No measurement has the usable size of the shorter request; a known allocator's
+                // table has it.
                 let free_usable =
                     recorded.map_or(free_request, |table| table.usable(free_request, 1));
                 (usable, usable.saturating_sub(free_usable))
@@ -132,8 +132,8 @@ impl Judge<'_> {
         })
     }
 
-    /// What the requests waste, wherever they are just over a class. Measured slop counts in any
-    /// case.
+    /// Bytes that the requests waste on each allocator where they are just over a class. Measured
+    /// slop counts in any case.
     fn costs(&self, sizes: &[(u64, Amount, Amount)]) -> Vec<Cost> {
         let on = |allocator: Allocator| {
             let over =
@@ -160,8 +160,8 @@ impl Judge<'_> {
             .collect()
     }
 
-    /// The allocator to tell the finding on, where it is worth mentioning, and whether it is
-    /// another one than was recorded under.
+    /// The allocator to tell the finding on, if it is worth mentioning, and whether that differs
+    /// from the recorded one.
     fn judged(&self, asked: &[(u64, Amount, Amount)], costs: &[Cost]) -> Option<(Basis, bool)> {
         let is_worth = |at_peak_bytes, total_bytes| {
             self.options.is_worth(self.profile, at_peak_bytes, total_bytes)
@@ -277,9 +277,9 @@ fn stacks(sizes: &BTreeMap<u64, Vec<Share>>, rows: &[ShoeSize]) -> Vec<StackShar
     stacks.into_values().collect()
 }
 
-/// Bytes of further blocks that each block would need elsewhere. What moves into a block of a round
-/// size, or out of one that is made shorter, has to be somewhere: the same payload then needs more
-/// blocks, `free_request / (free_request - over)` times as many.
+/// Bytes of further blocks for each block. Content that must leave a block of a round size needs
+/// another block, so the same payload needs `free_request / (free_request - over)` times as many
+/// blocks.
 fn displaced(size: u64, free_request: u64, block_bytes: u64) -> f64 {
     let over = size - free_request;
     if over >= free_request {

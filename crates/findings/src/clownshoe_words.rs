@@ -1,8 +1,7 @@
-//! What is said of a request a few bytes over a class: why it is probably so large, what to do, how
-//! sure that is.
+//! Words for a request a few bytes over a class: the probable cause, the advice, the certainty.
 //!
-//! Advice never leads to a buffer that is too small: what a change would take from the content is
-//! said, and what the block holds anyway where the content cannot be shorter.
+//! Advice never leads to a buffer that is too small: it names the bytes that a change takes from
+//! the content, and the size of the block if the content cannot be shorter.
 
 use crate::clownshoe::CLOWNSHOES;
 use crate::finding::{Finding, Run, evidence};
@@ -180,7 +179,7 @@ impl Finding for Clownshoe {
     }
 }
 
-/// What a finding of another allocator costs on the one recorded under.
+/// The cost, on the recorded allocator, of a finding told on another one.
 fn as_recorded(of: &Found) -> String {
     match of.costs.iter().find(|cost| cost.basis == Basis::Measured) {
         Some(cost) => {
@@ -382,7 +381,7 @@ fn what(shoe: &Clownshoe) -> String {
 /// peak.
 pub(crate) const HABIT: u64 = 8;
 
-/// How sure a cause is. `requests`: of all sizes; `has_site`: most of them have a stack.
+/// The certainty of a cause. `requests`: of all sizes; `has_site`: most of them have a stack.
 pub(crate) fn confidence(cause: &Cause, basis: Basis, requests: u64, has_site: bool) -> Confidence {
     let counted = if basis == Basis::Measured {
         "the waste is measured"

@@ -1,18 +1,18 @@
 //! Requests a few bytes over a size class.
 //!
-//! The document's four cases have one form: somebody asked for a round size and something was added
-//! to it. A request is looked at when it exceeds a class of any table, or a power of two, by a
-//! little and so wastes most of the step to the next class. Those, and only those, are followed by
-//! stack and size; all others are in the counts table.
+//! The document's four cases have one form: somebody asked for a round size and added something. A
+//! request counts if it exceeds a class of any table, or a power of two, by a little, and so wastes
+//! most of the step to the next class. Only such requests are followed by stack and size; all
+//! others are in the counts table.
 //!
-//! A site whose sizes vary has some of them just over a class by chance: that is the allocator's
-//! slop and nobody's mistake. So a size counts only where it stands out among the sizes of its
-//! site, or where nearly all of them lie just over one power of two: a round buffer was meant, and
-//! a part was added that varies ([`crate::spread`]).
+//! A site with varying sizes has some of them just over a class by chance: that is the allocator's
+//! slop, not a mistake. So a size counts only if it stands out among the sizes of its site, or if
+//! nearly all of them lie just over one power of two. In the second case the author meant a round
+//! buffer, and added a part that varies ([`crate::spread`]).
 //!
-//! What has one cause is one finding ([`Group`]): the same surplus over several powers of two from
-//! one calling frame, and the sizes that vary just over powers of two, or over one class, at one
-//! site. All else is a finding a size.
+//! Sizes with one cause are one finding ([`Group`]): the same surplus over several powers of two
+//! from one calling frame, or varying sizes just over powers of two, or over one class, at one
+//! site. Every other size is a finding of its own.
 
 use crate::clownshoe_cost::Judge;
 use crate::clownshoe_words::ROUND_BYTES;
@@ -29,28 +29,28 @@ use std::collections::{BTreeMap, BTreeSet};
 const MEMO: usize = 64 * 1024;
 /// Powers of two with the same surplus that make a header certain.
 const FAMILY: usize = 3;
-/// Below it a size is what an object's fields come to, and no power of two that somebody chose.
+/// Smaller sizes follow from an object's fields; nobody chose a power of two.
 pub(crate) const POWER_BYTES: u64 = 64;
 
-/// What is told as one finding.
+/// The sizes of one finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Group {
-    /// Several powers of two, of which somebody chose two at least, with the same surplus, from one
-    /// calling frame: whoever calls the allocator there adds it, or everybody who calls that.
+    /// Several powers of two, at least two of them chosen, with the same surplus, from one calling
+    /// frame: that frame adds the surplus, or all of its callers do.
     Frame(Option<u32>, u64),
     /// Several powers of two with the same surplus at one site: one frame may be called from all
     /// over a program (`operator new`).
     Site(Site, u64),
     /// Sizes of one site that vary, nearly all just over a power of two.
     Cluster(Site),
-    /// Several sizes just over the same class (or power of two) at one site, of which each stands
+    /// Several sizes just over the same class (or power of two) at one site, each of which stands
     /// out.
     Edge(Site, u64),
-    /// One size, wherever it is asked for.
+    /// One size at any site.
     Size(u64),
 }
 
-/// What one stack asked for of one size.
+/// The requests of one stack for one size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share {
     pub(crate) stack: StackId,
@@ -76,7 +76,7 @@ pub(crate) struct Pairs {
     pairs: HashMap<(StackId, u64), Pair>,
     /// All sizes, suspicious or not.
     spreads: Spreads,
-    /// Requests whose stack was not told apart.
+    /// Requests whose stack was not distinguished.
     pub(crate) overflowed: u64,
 }
 
@@ -155,8 +155,8 @@ impl Pairs {
         pair.tracked.add(now.peak, size, usable);
     }
 
-    /// Pairs are never forgotten and none is made after the limit was reached, so an object leaves
-    /// the pair that it was added to.
+    /// Pairs are never forgotten, and none is added beyond the limit, so an object leaves the pair
+    /// that it joined.
     #[inline]
     fn remove(&mut self, now: &Instant, stack: StackId, size: u64, usable: u64) {
         if !self.is_suspicious(size) {
@@ -168,7 +168,7 @@ impl Pairs {
         }
     }
 
-    /// What the size is a little over.
+    /// The class or power of two that the size exceeds a little.
     fn edge(&self, size: u64) -> Option<u64> {
         let tables = || Allocator::ALL.into_iter().find_map(|allocator| self.over(allocator, size));
         self.over_power(size).map(|(power, _)| power).or_else(|| tables().map(|over| size - over))
@@ -240,7 +240,7 @@ impl Pairs {
             let family = self.over_power(*size).and_then(|(power, over)| {
                 families.of(innermost(tables, *stack), site, power, over)
             });
-            // A site without a stack is all places whose stacks are not known.
+            // All places with unknown stacks share one site.
             if let Some(edge) = self
                 .edge(*size)
                 .filter(|edge| *edge >= POWER_BYTES && family.is_none() && *stack != 0)

@@ -19,7 +19,7 @@ use std::collections::HashMap;
 /// Each detector sees every event, without dynamic dispatch: this is the inner loop of a report.
 macro_rules! detectors {
     ($($name:ident: $detector:ty),+ $(,)?) => {
-        /// Watches a pass and says afterwards what it found.
+        /// Watches a pass and gives its findings afterwards.
         #[derive(Debug)]
         pub struct Detectors {
             options: $crate::Options,
@@ -88,13 +88,13 @@ pub(crate) use detectors;
 impl Detectors {
     /// Begins with nothing seen.
     pub fn new(options: Options) -> Detectors {
-        // What a sanitizer says of its own blocks tells nothing of the allocator that the program
-        // runs on without the sanitizer.
+        // A sanitizer's blocks tell nothing about the allocator that the program uses without the
+        // sanitizer.
         let unasked = options.recorded_under_sanitizer().then_some(Basis::Table(Allocator::Glibc));
         Detectors::with(Options { basis: options.basis.or(unasked), ..options })
     }
 
-    /// What was found, `profile` being the result of the pass that was watched.
+    /// The findings; `profile` is the result of the watched pass.
     pub fn finish(self, tables: &Tables, profile: &Profile) -> Findings {
         let options = &self.options;
         let mut limits = Vec::new();
@@ -153,10 +153,10 @@ impl Detectors {
     }
 }
 
-/// A buffer that is made anew, grown and given back over and over is found as growth and as churn.
-/// It is one buffer: of the two one stays, and names the other where that is another side of the
-/// same buffers. Doubling is the lesser change, so growth stays where that spares most of what is
-/// asked for.
+/// A buffer that is made, grown and given back again and again appears as growth and as churn. Only
+/// one of the two findings stays, and names the other if that shows another side of the same
+/// buffers. Doubling is the smaller change, so growth stays if it spares most of the requested
+/// bytes.
 fn once(findings: &mut Vec<Found>) {
     let mut at = 0;
     while at < findings.len() {
@@ -181,7 +181,7 @@ fn once(findings: &mut Vec<Found>) {
             if spared(growth) * 4 >= spared(churn) * 3 { (growth, churn) } else { (churn, growth) };
         let title = std::mem::take(&mut findings[gone].what);
         let sentence = match (findings[growth].evidence::<Growth>(), kept == growth) {
-            // What comes and goes here are the steps: each is a block of its own, or there is one
+            // Here the steps come and go: each step is a block of its own, or there is only one
             // buffer.
             (Some(of), true) if of.through == Through::AllocateCopyFree || of.chains == 1 => {
                 String::new()

@@ -1,4 +1,4 @@
-//! What a finding is to a report: evidence, with its words.
+//! The interface of a finding: evidence, with its words.
 //!
 //! A detector's file has the detection, the evidence, the words and their tests. To add one: write
 //! its file, and name it in the list in `lib.rs`.
@@ -17,13 +17,13 @@ pub struct Kind {
     pub name: &'static str,
     /// As a heading.
     pub title: &'static str,
-    /// What it is, for who has never heard of it.
+    /// An explanation for readers who never heard of this kind.
     pub hint: &'static str,
-    /// What [`Found::count`] counts.
+    /// The unit of [`Found::count`].
     pub counts: &'static str,
-    /// What [`StackShare::bytes`](crate::StackShare::bytes) are.
+    /// The meaning of [`StackShare::bytes`](crate::StackShare::bytes).
     pub share_bytes: &'static str,
-    /// What [`Cost::total_bytes`](crate::Cost::total_bytes) are.
+    /// The meaning of [`Cost::total_bytes`](crate::Cost::total_bytes).
     pub total_bytes: &'static str,
 }
 
@@ -54,17 +54,18 @@ pub trait Finding: Debug + Send + Sync + 'static {
     /// Which sort.
     fn kind(&self) -> Kind;
 
-    /// What tells one cause in a function from another: findings of one function and cause are one.
+    /// The cause, to tell findings of a function apart: findings of one function and cause are
+    /// merged.
     fn cause(&self) -> String {
         self.kind().name.into()
     }
 
-    /// Takes in what was found of the same cause in the same function.
+    /// Merges another finding of the same cause and function.
     fn absorb(&mut self, other: Box<dyn Finding>) {
         let _ = other;
     }
 
-    /// Leaves out what is more than is listed.
+    /// Drops evidence beyond the listed amount.
     fn shorten(&mut self, options: &Options) {
         let _ = options;
     }
@@ -84,7 +85,7 @@ pub trait Finding: Debug + Send + Sync + 'static {
         self.needed_bytes(of)
     }
 
-    /// What a person would mend first.
+    /// How early a person would mend it.
     fn rank(&self, of: &Found, run: &Run<'_>) -> Rank {
         if run.is_large(self.needed_bytes(of)) { Rank::AtPeak } else { Rank::OverRun }
     }
@@ -97,7 +98,7 @@ pub trait Finding: Debug + Send + Sync + 'static {
     /// Words for the title: the bytes, and what to do.
     fn title(&self, of: &Found) -> [String; 2];
 
-    /// What it costs now, a sentence.
+    /// The present cost, a sentence.
     fn cost(&self, of: &Found) -> String;
 
     /// What to do, a sentence or two with numbers.
@@ -108,7 +109,7 @@ pub trait Finding: Debug + Send + Sync + 'static {
         Vec::new()
     }
 
-    /// How sure it is, in a word for a person.
+    /// The certainty, in a word for a person.
     fn sureness(&self, level: Level) -> &'static str {
         match level {
             Level::High => "Sure",
@@ -135,7 +136,7 @@ pub trait Finding: Debug + Send + Sync + 'static {
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
-/// What is the same in every kind of evidence.
+/// Implements the methods that every kind of evidence shares.
 macro_rules! evidence {
     ($kind:expr) => {
         fn kind(&self) -> $crate::Kind {
@@ -157,7 +158,7 @@ macro_rules! evidence {
 }
 pub(crate) use evidence;
 
-/// Watches a pass and says afterwards what it found.
+/// Watches a pass and gives its findings afterwards.
 pub(crate) trait Detector {
     /// The pass begins.
     fn begins(&mut self, tables: &Tables) {
@@ -187,6 +188,6 @@ pub(crate) trait Detector {
         let _ = (now, id, object);
     }
 
-    /// What was found. `peak` is the number of the highest peak.
+    /// The findings. `peak` is the number of the highest peak.
     fn finish(self, tables: &Tables, run: &Run<'_>, peak: u64) -> Vec<Found>;
 }

@@ -1,12 +1,12 @@
-//! What a report says before all else: that most of the process was not seen, or that nothing is
-//! worth changing.
+//! The first sentences of a report: the allocator saw little of the process, or nothing is worth
+//! changing.
 
 use crate::{Found, Options, Rank, model::share};
 use heaplab_profile::{NamedPart, Profile, ResidentParts, resident_parts, resident_peak};
 use heaplab_text::words::{bytes, duration, percent, plural};
 use heaplab_trace::tables::{ResidentKind, Tables};
 
-/// A process without a heap to speak of has so much beside it: libraries' data, stacks, the
+/// Even a process with hardly any heap has this much resident: libraries' data, stacks, the
 /// recorder's own pages.
 const BESIDE_BYTES: u64 = 4 << 20;
 
@@ -26,8 +26,8 @@ pub(crate) fn lead(
     unseen.into_iter().chain(nothing).collect()
 }
 
-/// Where less than half of what the process had resident was asked of the allocator: how much, and
-/// the remedy.
+/// If the program asked the allocator for less than half of the resident memory: the share, and the
+/// remedy.
 fn coverage(tables: &Tables, profile: &Profile, options: &Options) -> Option<String> {
     let resident = resident_peak(tables, options.process)?;
     let live = profile.peak.live;
@@ -73,7 +73,7 @@ fn unseen_python(tables: &Tables, process: Option<u32>) -> Option<String> {
 /// Parts that the sentence names beside the blocks of malloc.
 const NAMED_MAX: usize = 4;
 
-/// What the resident memory was made of, the largest parts first, and how to see into them.
+/// The largest parts of the resident memory, and how to see into them.
 fn named(tables: &Tables, parts: &ResidentParts, process: Option<u32>) -> String {
     let of_malloc = |part: &&NamedPart| part.kind == ResidentKind::Blocks;
     let blocks: u64 = parts.parts.iter().filter(of_malloc).map(|part| part.bytes).sum();
@@ -100,7 +100,7 @@ fn named(tables: &Tables, parts: &ResidentParts, process: Option<u32>) -> String
     )
 }
 
-/// Starts of programs' names, and how to see into the memory of such a runtime.
+/// Prefixes of programs' names, and how to see into the memory of such a runtime.
 const INSIDE: [(&[&str], &str); 3] = [
     (
         &["python"],

@@ -18,7 +18,7 @@ pub(crate) fn function(tables: &Tables, stack: StackId) -> String {
     named.map_or(String::new(), |name| cut(bare_name(&name)))
 }
 
-/// The nearest function further out that has a name, of a stack whose own function has none.
+/// For a stack whose own function has no name, the nearest caller with a name.
 pub(crate) fn named_caller(tables: &Tables, stack: StackId) -> Option<String> {
     let frames: Vec<u32> = tables.frames_of(stack).collect();
     let name = |frame: &u32| tables.frames.get(*frame as usize)?.function.as_deref();
@@ -27,7 +27,7 @@ pub(crate) fn named_caller(tables: &Tables, stack: StackId) -> Option<String> {
         return None;
     }
     let caller = outwards.find_map(name).map(bare_name)?;
-    // What calls main says nothing.
+    // The functions that call main are no information.
     (!caller.starts_with("__libc_start") && caller != "_start").then(|| cut(caller))
 }
 

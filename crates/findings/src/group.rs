@@ -1,5 +1,5 @@
-//! What one function does for one cause is one finding: detectors tell sites apart, by several
-//! frames, and a report would name the same function a dozen times.
+//! Merges findings of one function and one cause. Detectors tell sites apart by several frames, so
+//! a report would name the same function a dozen times.
 
 use crate::function;
 use crate::sites::largest;
@@ -14,7 +14,7 @@ pub(crate) fn by_function(tables: &Tables, findings: Vec<Found>, options: &Optio
     for mut finding in findings {
         let (name, others) = function::largest(tables, &finding.stacks);
         finding.function = name.clone();
-        // What is spread over functions is nobody's part; without a stack there is no function.
+        // A finding that spans several functions, or has no stack, stays alone.
         let apart = others > 0 || name.is_empty();
         let key = (name, format!("{:?} {}", finding.basis, finding.evidence.cause()));
         match order.get(&key).filter(|_| !apart) {

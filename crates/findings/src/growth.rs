@@ -1,16 +1,15 @@
 //! Buffers that grow by too little.
 //!
-//! A realloc chain is followed by identity. A buffer that is grown by hand (allocate more, copy,
-//! free the old one) is recognised by this: a larger block from the same stack and thread, and
+//! A realloc chain is followed by identity. A buffer that grows by hand (allocate more, copy, free
+//! the old one) is recognised by its events: a larger block from the same stack and thread, and
 //! within a few rows the free of the smaller one. Two such buffers that grow in turn are not told
-//! apart and then are not reported. Messages that become longer look the same: what was recognised
-//! so is called likely only where a buffer grew large in many steps, each followed by the free at
-//! once.
+//! apart, so they are not reported. Messages that become longer look the same. So a buffer
+//! recognised by hand is called likely only if it grew large in many steps, each followed by the
+//! free at once.
 //!
-//! What was copied is said as far as it is known: realloc's moves were recorded, those of glibc's
-//! large blocks perhaps made without copying, and of a copy by hand there is no event at all. What
-//! every step copies if it copies all is the upper bound. Growth by the good factor or more is left
-//! out.
+//! Copied bytes are given as far as they are known. The recording has realloc's moves; glibc may
+//! have moved large blocks without copying; a copy by hand leaves no event. The upper bound assumes
+//! that every step copies everything. Growth by the good factor or more is left out.
 
 use crate::chain::{Chain, Move};
 use crate::finding::{Detector, Finding, Kind, Run, evidence};
@@ -48,8 +47,8 @@ pub struct Growth {
     pub cumulative_bytes: u64,
     /// Bytes copied if every step copied all that was there: an upper bound.
     pub copied_upper_bytes: u64,
-    /// Bytes copied by the steps that are known to have moved; `None` where moves are not known,
-    /// and of buffers grown by hand, whose copying nobody saw.
+    /// Bytes copied by the steps that are known to have moved. `None` if moves are unknown, and for
+    /// buffers grown by hand, whose copying leaves no event.
     pub copied_moved_bytes: Option<u64>,
     /// Bytes that steps moved and that may not have been copied, by `Options::remapped_from_bytes`.
     pub remapped_bytes: u64,
@@ -61,7 +60,7 @@ pub struct Growth {
     pub doubling_steps: u64,
     /// Sizes of the longest chain: the first ones, and after `sample_gap` left out the last ones.
     pub sample: Vec<u64>,
-    /// Sizes left out of the middle of `sample`, and after how many of them.
+    /// The index in `sample` of a gap, and the number of sizes left out there.
     pub sample_gap: Option<(usize, u64)>,
     /// Times that the longest chain grew.
     pub longest_steps: u64,
@@ -70,7 +69,7 @@ pub struct Growth {
 }
 
 impl Growth {
-    /// What was copied, as far as it is known: `158 KiB`, `at least 158 KiB`, `at most 940 MiB`.
+    /// The copied bytes as far as they are known: `158 KiB`, `at least 158 KiB`, `at most 940 MiB`.
     pub fn copied(&self) -> String {
         match self.copied_moved_bytes {
             Some(bytes) => copied(bytes, self.remapped_bytes),
@@ -83,7 +82,7 @@ impl Growth {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(tag = "strategy", rename_all = "snake_case")]
 pub enum GrowthStrategy {
-    /// By what is needed: steps of varying or of tiny size.
+    /// To the needed size: steps of varying or of tiny size.
     JustEnough {
         /// Mean step in bytes.
         mean_step_bytes: f64,
@@ -102,7 +101,7 @@ pub enum GrowthStrategy {
     Irregular,
 }
 
-/// Through what a buffer grows.
+/// The calls by which a buffer grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Through {
@@ -156,7 +155,7 @@ impl Growths {
         }
     }
 
-    /// A chain is complete: it counts with its stack, if it is one and grew by too little.
+    /// A finished chain: adds it to its stack, if it is a chain and its growth was too slow.
     fn end(&mut self, chain: Chain, stack: StackId) {
         if chain.steps < self.least_steps {
             return;
@@ -379,9 +378,9 @@ fn finding(
     })
 }
 
-/// Of a buffer that is grown by hand nobody sees that it is one: messages that become longer, each
-/// made before the last one is freed, leave the same events. Few of them become large in many
-/// steps, and stay the only thing that their thread does.
+/// No event marks a buffer that grows by hand: messages that become longer, each made before the
+/// last one is freed, leave the same events. Few of those become large in many steps, and are the
+/// only work of their thread.
 fn confidence(growth: &Growth, longest: &Chain, options: &Options) -> Confidence {
     let at_once = longest.prompt_steps * 10 >= longest.steps * 9;
     match growth.through {
@@ -408,7 +407,7 @@ impl Finding for Growth {
         format!("growth {:?}", self.through)
     }
 
-    /// Takes in what another place of the same function does.
+    /// Adds another site of the same function.
     fn absorb(&mut self, other: Box<dyn Finding>) {
         let Ok(other) = other.into_any().downcast::<Growth>() else { return };
         let other = *other;
@@ -470,7 +469,7 @@ impl Finding for Growth {
         }
     }
 
-    /// It costs time: what goes through it says whether that is felt.
+    /// Growth costs time; the bytes that go through it decide whether a user feels that.
     fn felt_bytes(&self, of: &Found) -> u64 {
         of.saving.total_bytes
     }
@@ -560,8 +559,8 @@ fn advice(growth: &Growth, level: Level) -> String {
     )
 }
 
-/// What doubling copies instead of what is copied. That is said only where it would be less, as far
-/// as is known: of buffers that hardly ever moved, doubled ones might copy more if each of theirs
+/// Bytes that doubling would copy, beside the bytes copied now. Only mentioned if doubling would
+/// copy less, as far as is known: buffers that hardly ever moved might copy more if each doubling
 /// moved.
 fn copies(growth: &Growth) -> String {
     let (copied, doubling) = (growth.copied(), bytes(growth.doubling_copied_bytes));

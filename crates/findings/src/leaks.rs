@@ -1,17 +1,17 @@
-//! What is live at the end, by site, and whether it grew with the run or came once.
+//! Objects live at the end, by site, and whether they grew with the run or came once.
 //!
-//! Live at exit is not a leak by itself: tables and caches live as long as their program. Survivors
-//! that were born throughout the run, at a site whose other objects were freed, are what a leak
-//! looks like; that is said, and with how much confidence.
+//! An object that is live at exit is not a leak by itself: tables and caches live as long as their
+//! program. A leak's survivors are born throughout the run, at a site that frees its other objects.
+//! The finding says so, and how certain that is.
 //!
-//! The run is divided by time and by allocations: a program that computes or touches memory for
-//! long before it begins its work has all of that work in the last eighth of its time. By
-//! allocations alone it would not do either, as a table that is built at the start of a long
-//! computation is most of what is allocated; so what grew with the allocations must have gone on to
-//! the end of the time.
+//! The run is divided by time and by allocations. A program that computes or touches memory for
+//! long before its work begins has all of that work in the last eighth of its time. Allocations
+//! alone would not do either, because a table built before a long computation is most of the
+//! allocations. So objects that grew with the allocations must have gone on growing to the end of
+//! the time.
 //!
-//! What a leak holds at the end it need not have held at the peak. Survivors never die, so those
-//! that were born when the peak was reached were live there.
+//! A leak may hold less at the peak than at the end. Survivors never die, so those born before the
+//! peak were live at the peak.
 
 use crate::finding::{Detector, Finding, Kind, Run, evidence};
 use crate::sites::Sites;
@@ -50,7 +50,7 @@ pub struct Leak {
     pub eighths_of: LeakClock,
 }
 
-/// By what a run is divided.
+/// The clock that divides a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LeakClock {
@@ -60,7 +60,7 @@ pub enum LeakClock {
     Allocations,
 }
 
-/// How what is live at the end came to be.
+/// The history of objects that are live at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LeakPattern {
@@ -73,7 +73,7 @@ pub enum LeakPattern {
 #[derive(Clone, Copy, Debug, Default)]
 struct Survivors {
     at_end: Amount,
-    /// Bytes of those that were born when the peak was reached.
+    /// Bytes of survivors born before the peak.
     before_peak_bytes: u64,
     freed: u64,
     by_time: [u64; 8],
@@ -215,7 +215,7 @@ impl Detector for Leaks {
                 .stack(stack)
                 .map_or((0, 0), |row| (row.released.objects, row.at_peak.bytes));
             sum.freed += freed;
-            // What was reallocated since the peak was of another size there.
+            // An object reallocated since the peak had another size there.
             sum.before_peak_bytes += survivors.before_peak_bytes.min(at_peak);
             sum.by_time.iter_mut().zip(survivors.by_time).for_each(|(sum, bytes)| *sum += bytes);
             sum.by_allocations
@@ -238,10 +238,10 @@ impl Detector for Leaks {
     }
 }
 
-/// Whether survivors were born throughout: at least five of the eight parts of the run left a tenth
-/// of an even share and no part more than half; the second half left half of what the first did,
-/// and the last quarter a quarter of an even share. What came mostly at the start and ever more
-/// seldom does not grow with the run.
+/// Whether survivors were born throughout. At least five of the eight parts of the run left a tenth
+/// of an even share, no part left more than half, the second half left half of the first half's
+/// bytes, and the last quarter a quarter of an even share. Objects that came mostly at the start,
+/// and ever more seldom, do not grow with the run.
 fn grows(by_eighth: &[u64; 8]) -> bool {
     let sum = |parts: &[u64]| parts.iter().sum::<u64>();
     let all = sum(by_eighth);
@@ -307,7 +307,7 @@ impl Finding for Leak {
         format!("leak {:?} {:?}", self.pattern, self.eighths_of)
     }
 
-    /// Takes in what another place of the same function keeps.
+    /// Adds another site of the same function.
     fn absorb(&mut self, other: Box<dyn Finding>) {
         let Ok(other) = other.into_any().downcast::<Leak>() else { return };
         self.at_end.objects += other.at_end.objects;
@@ -377,7 +377,7 @@ impl Finding for Leak {
         let (held, has_site) = (self.needed_bytes(of), of.stack() != 0);
         let kept = run.profile.peak.live.bytes / run.options.kept_part.max(1);
         match self.pattern {
-            // Without a stack it is nobody's, and saves nothing that could be named.
+            // Without a stack nobody can be named, so nothing can be saved.
             LeakPattern::Growing if run.is_large(held) && of.saving.total_bytes > 0 => Rank::Leak,
             LeakPattern::OneOff if has_site && held >= kept.max(run.options.least_bytes) => {
                 Rank::Kept

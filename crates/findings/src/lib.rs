@@ -1,16 +1,16 @@
 //! Slop, clownshoes, growth, churn and leaks, with what each would save.
 //!
-//! For whoever asks what to change in a program. The findings look over the shoulder of the
-//! profile's pass ([`Detectors`] is an [`heaplab_profile::Observer`]), so that a report reads its
-//! recording once. Each detector is one module with its detection, its evidence (a [`Finding`]) and
-//! its words: `growth`, `churn`, `leaks`, and `clownshoes` with three files beside it; [`slop`]
-//! makes the counts table and the sums by allocator. [`metaspace`] looks at a JVM's metaspace at a
-//! moment instead of a pass.
+//! For programmers who ask what to change in a program. The findings observe the profile's pass
+//! ([`Detectors`] is an [`heaplab_profile::Observer`]), so a report reads its recording once. Each
+//! detector is one module with its detection, its evidence (a [`Finding`]) and its words: `growth`,
+//! `churn`, `leaks`, and `clownshoes` with three files beside it. [`slop`] makes the counts table
+//! and the sums by allocator. [`metaspace`] looks at a JVM's metaspace at a moment instead of a
+//! pass.
 //!
 //! Source: "Clownshoes available in sizes 2^10+1 and up!" (2011) and "Please grow your buffers
 //! exponentially" (2014), both on Firefox. Deviation: costs are given for several allocators,
-//! because what is free on one is waste on another. A site that reads its usable size is never
-//! called waste.
+//! because a size that is free on one is waste on another. A site that reads its usable size is
+//! never called waste.
 //!
 //! ```
 //! use heaplab_findings::{CLOWNSHOES, Detectors, Options};

@@ -1,4 +1,4 @@
-//! What the findings are, as data: what `report` prints, `report --json` writes and the page shows.
+//! Findings as data: `report` prints them, `report --json` writes them, the page shows them.
 
 use crate::finding::{Finding, Kind};
 use heaplab_profile::Amount;
@@ -9,20 +9,21 @@ use serde::{Serialize, Serializer};
 /// Everything that was found in one process of a recording.
 #[derive(Debug, Default, Serialize)]
 pub struct Findings {
-    /// What a report says first, each a sentence or two: how little of the process is explained, or
-    /// that nothing is worth changing; empty: the findings speak for themselves.
+    /// The first sentences of a report: how little of the process is explained, or that nothing is
+    /// worth changing. Empty: the findings come first.
     pub lead: Vec<String>,
     /// The findings, in the order of [`crate::ORDER`].
     pub findings: Vec<Found>,
-    /// Sites with slop that read their usable size: they may use it, so it is not called waste.
+    /// Sites with slop that read their usable size: they may use the slop, so it is not called
+    /// waste.
     pub uses_its_slop: Vec<UsesItsSlop>,
     /// Requested against usable bytes on each allocator, the measured one first.
     pub slop: Vec<SlopRow>,
     /// The counts table of the whole run, on the basis asked for.
     pub counts: CountsTable,
-    /// The counts table of what was live at the peak, on the same basis.
+    /// The counts table of live requests at the peak, on the same basis.
     pub counts_at_peak: CountsTable,
-    /// What was not told apart, because a limit was reached, each a sentence; empty: nothing.
+    /// Details that a limit merged, each a sentence; empty: none.
     pub limits: Vec<String>,
 }
 
@@ -37,7 +38,7 @@ pub enum Basis {
 }
 
 impl Basis {
-    /// As it is named on a command line and in JSON: "measured" or the allocator's name.
+    /// The name on a command line and in JSON: "measured" or the allocator's name.
     pub const fn name(self) -> &'static str {
         match self {
             Basis::Measured => "measured",
@@ -45,7 +46,7 @@ impl Basis {
         }
     }
 
-    /// As it is named in a sentence.
+    /// The name in a sentence.
     pub const fn title(self) -> &'static str {
         match self {
             Basis::Measured => "the allocator recorded under",
@@ -74,29 +75,29 @@ impl Serialize for Basis {
 pub struct Found {
     /// Which sort.
     pub kind: Kind,
-    /// By what it ranks.
+    /// The rank.
     pub rank: Rank,
-    /// Whether it is too small for the first screen: under a thousandth of the peak.
+    /// Whether the finding is too small for the first screen: under a thousandth of the peak.
     pub minor: bool,
-    /// The function that asks for most of it, as a person would name it; empty: no stack.
+    /// The function with the largest share, as a person would name it; empty: no stack.
     pub function: String,
     /// One line, without a full stop: function, bytes, what to do.
     pub title: String,
     /// The bytes of the title, without the function and what to do.
     pub what: String,
-    /// What it costs now, a sentence.
+    /// The present cost, a sentence.
     pub cost: String,
     /// What to do, a sentence or two with numbers.
     pub advice: String,
-    /// Requests, chains or objects, as [`Kind`] says.
+    /// The number of requests, chains or objects, as [`Kind`] says.
     pub count: u64,
-    /// What it costs on each allocator on which it costs anything, the judged one first.
+    /// The cost on each allocator on which there is one, the judged one first.
     pub costs: Vec<Cost>,
     /// The allocator by which it was judged: the one asked for; or else the one recorded under,
     /// where a change would save anything there; or else the one of jemalloc and mimalloc on which
     /// it costs most.
     pub basis: Basis,
-    /// What the change would save there.
+    /// The saving of the change on that allocator.
     pub saving: Saving,
     /// How sure this is, and why.
     pub confidence: Confidence,
@@ -106,13 +107,13 @@ pub struct Found {
     pub stack_count: u64,
     /// How many functions they are of.
     pub function_count: u64,
-    /// What the kind adds.
+    /// The kind's own evidence.
     #[serde(serialize_with = "as_json")]
     pub evidence: Box<dyn Finding>,
 }
 
 impl Found {
-    /// What a detector fills in before the words are made.
+    /// The part that a detector fills in before the words are made.
     pub(crate) fn draft(basis: Basis, evidence: impl Finding) -> Found {
         Found {
             kind: evidence.kind(),
@@ -146,13 +147,13 @@ impl Found {
         self.rank == Rank::Elsewhere
     }
 
-    /// Bytes by which it ranks: those that the program would not need any more at its peak, or
-    /// those that it never gives back.
+    /// Bytes for the ranking: those that the program would no longer need at its peak, or those
+    /// that it never gives back.
     pub fn needed_bytes(&self) -> u64 {
         self.evidence.needed_bytes(self)
     }
 
-    /// What the kind adds, where it is of this one.
+    /// The evidence, if it is of the kind `E`.
     pub fn evidence<E: Finding>(&self) -> Option<&E> {
         self.evidence.as_any().downcast_ref()
     }
@@ -168,7 +169,7 @@ impl Found {
     }
 }
 
-/// The evidence with its kind, as it always was.
+/// The evidence with its kind.
 fn as_json<S: Serializer>(
     evidence: &impl std::ops::Deref<Target = dyn Finding>,
     serializer: S,
@@ -178,7 +179,7 @@ fn as_json<S: Serializer>(
     value.serialize(serializer)
 }
 
-/// What a person would mend first.
+/// The order in which a person would mend findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rank {
@@ -199,22 +200,22 @@ pub enum Rank {
 pub struct Cost {
     /// Where.
     pub basis: Basis,
-    /// By what was live at the peak.
+    /// Wasted by objects live at the peak.
     pub at_peak_bytes: u64,
-    /// By all requests of the run; of what is live at the end, what it holds there.
+    /// Wasted by all requests of the run; for a leak, bytes held at the end.
     pub total_bytes: u64,
 }
 
-/// What a change would save on the judged allocator. Payload that a header pushes into further
-/// blocks is taken off.
+/// The saving of a change on the judged allocator, less the payload that a header pushes into
+/// further blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 pub struct Saving {
     /// Bytes at the peak.
     pub at_peak_bytes: u64,
     /// Bytes asked for over the whole run.
     pub total_bytes: u64,
-    /// Bytes known to be copied or zeroed that would no longer be: at least so many. Where no move
-    /// was seen it is 0, and what is copied at most is in the evidence.
+    /// Bytes known to be copied or zeroed that the change would spare: a lower bound. 0 if no move
+    /// was seen; the evidence has the upper bound.
     pub copied_bytes: u64,
     /// Requests that would no longer be made.
     pub requests: u64,
@@ -306,7 +307,7 @@ pub(crate) fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// The document's table: how often each request was made and what it became.
+/// The document's table: each request with its count and its size on the allocator.
 #[derive(Clone, Debug, PartialEq, Default, Serialize)]
 pub struct CountsTable {
     /// On which allocator.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// Modules that are named.
 const MODULES: usize = 3;
 
-/// A sentence for whoever could install symbols; `None`: nearly all places have names.
+/// A sentence for users who can install symbols; `None`: nearly all places have names.
 pub(crate) fn hint(tables: &Tables, profile: &Profile, options: &Options) -> Option<String> {
     let mut by_module: BTreeMap<u32, u64> = BTreeMap::new();
     let mut asked = 0u64;

@@ -10,8 +10,8 @@ pub struct Options {
     /// The allocator to judge by; `None`: for each finding the one recorded under, or where it
     /// costs nothing there the one of jemalloc and mimalloc on which it costs most.
     pub basis: Option<Basis>,
-    /// A request is "a few bytes over" a class when it exceeds it by at most so much: a terminator,
-    /// a header, a page's book-keeping.
+    /// A request is "a few bytes over" a class if it exceeds the class by at most this many: a
+    /// terminator, a header, a page's book-keeping.
     pub over_max_bytes: u64,
     /// ... and by at most this part (one over it) of the distance to the next class, so that at
     /// least half of the step is wasted.
@@ -24,8 +24,8 @@ pub struct Options {
     pub least_part: u64,
     /// ... and those that waste less than so many bytes.
     pub least_bytes: u64,
-    /// What saves less than this part (one over it) of the peak there ranks by what it saves over
-    /// the run.
+    /// A finding that saves less than this part (one over it) of the peak there ranks by its saving
+    /// over the run.
     pub peak_part: u64,
     /// What came at one time and is live at the end ranks among the findings from this part (one
     /// over it) of the peak on.
@@ -45,13 +45,13 @@ pub struct Options {
     /// From this size on a buffer is large: a fresh one costs page faults rather than a free list's
     /// pop.
     pub large_bytes: u64,
-    /// An object is short-lived when it is freed before so many more bytes were requested.
+    /// An object is short-lived if it is freed before this many more bytes were requested.
     pub short_lived_bytes: u64,
     /// A site rebuilds its state when it asked for so many times more objects than it ever had
     /// alive.
     pub rebuilt_times: u64,
-    /// Innermost frames by which stacks are the same site; what lies further out tells only who
-    /// called it.
+    /// Stacks with equal innermost frames, this many, are the same site. Frames further out only
+    /// tell the caller.
     pub site_frames: usize,
     /// Stacks listed with a finding.
     pub stacks_per_finding: usize,
@@ -61,15 +61,14 @@ pub struct Options {
     pub counts_rows: usize,
     /// The name of the allocator recorded under, for sentences; empty: not known.
     pub recorded_under: String,
-    /// Whether the program was seen to end: what is live in a recording that was cut may yet be
-    /// freed.
+    /// Whether the recording has the program's end: objects live at a cut may be freed later.
     pub ended: bool,
     /// Whether the recording says which reallocations moved; an import may not.
     pub moves_known: bool,
     /// From this size on a move may have been made without copying;
     /// [`heaplab_profile::remapped_from_bytes`] knows for which allocator.
     pub remapped_from_bytes: u64,
-    /// Most pairs of stack and size told apart.
+    /// Most distinguished pairs of stack and size.
     pub pair_limit: usize,
 }
 

@@ -1,8 +1,8 @@
-//! In which order findings stand: what a person would mend first.
+//! The order of findings: first the one that a person would mend first.
 //!
 //! Leaks come first, then memory that the program needs at its peak, then memory that it keeps to
-//! the end, then requests and copies, which cost time. What costs nothing on the allocator recorded
-//! under is no mistake of this run. How sure a finding is does not count, and stands beside it.
+//! the end, then requests and copies, which cost time. Findings without a cost on the recorded
+//! allocator come last. Certainty does not count; it is shown beside the finding.
 
 use crate::finding::Run;
 use crate::{Found, Rank};
@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 /// The order, as a sentence for readers of findings.
 pub const ORDER: &str = "First what grows and is never freed, then what would lower the peak, each by 1 % of the peak or more; then what is live at the end, of 5 % or more; then what is spared over the run; last what costs only on another allocator.";
 
-/// Sorts, and marks what is too small for a first screen.
+/// Sorts, and marks findings too small for a first screen.
 pub(crate) fn sort(findings: &mut [Found], run: &Run<'_>) {
     let least = run.profile.peak.live.bytes / run.options.least_part.max(1);
     for finding in findings.iter_mut() {
@@ -21,8 +21,7 @@ pub(crate) fn sort(findings: &mut [Found], run: &Run<'_>) {
     findings.sort_by(|a, b| order(a).cmp(&order(b)));
 }
 
-/// Sorts by rank, by bytes, and where these are alike by requests, function and place in the
-/// recording.
+/// Sorts by rank and bytes; equal ones by requests, function and place in the recording.
 fn order(finding: &Found) -> impl Ord + '_ {
     let needed = match finding.rank {
         Rank::OverRun => 0,

@@ -1,5 +1,5 @@
-//! Which stacks are one site: those that agree in their innermost frames. What lies further out
-//! tells who called it, and a fix is made where the memory is asked for.
+//! Groups stacks into sites: stacks with equal innermost frames. Frames further out tell the
+//! caller, but the fix belongs where the program asks for the memory.
 
 use crate::StackShare;
 use hashbrown::HashMap;
@@ -8,7 +8,7 @@ use heaplab_trace::{StackId, tables::Tables};
 /// A number for the innermost frames of a stack.
 pub(crate) type Site = u32;
 
-/// Tells stacks' sites.
+/// Numbers the sites of stacks.
 #[derive(Debug)]
 pub(crate) struct Sites<'a> {
     tables: &'a Tables,
@@ -29,13 +29,12 @@ impl<'a> Sites<'a> {
     }
 }
 
-/// Tells which stacks come from one function, wherever in it: agreeing in their innermost
-/// functions.
+/// Groups stacks by function, at any place in it: stacks with equal innermost functions.
 #[derive(Debug)]
 pub(crate) struct Functions<'a> {
     tables: &'a Tables,
     frames: usize,
-    /// By module's file and name; what has no name is told apart by its frame.
+    /// By module's file and name; a frame without a name stands for itself.
     names: HashMap<(Option<&'a str>, &'a str), u32>,
     known: HashMap<Vec<Function>, Site>,
 }
@@ -62,7 +61,7 @@ impl<'a> Functions<'a> {
         *self.known.entry(innermost).or_insert(next)
     }
 
-    /// The function that the frame's code was compiled into: what is inlined there is its part.
+    /// The function into which the frame's code was compiled; inlined functions belong to it.
     fn function(&mut self, row: u32) -> Function {
         let mut frame = self.tables.frames.get(row as usize);
         let mut at = row;
@@ -97,7 +96,7 @@ fn physical_frames(tables: &Tables, stack: StackId) -> impl Iterator<Item = u32>
     })
 }
 
-/// The shares, the largest first, at most `most` of them, and how many there were.
+/// The shares, the largest first, at most `most` of them, and the number of all.
 pub(crate) fn largest(mut shares: Vec<StackShare>, most: usize) -> (Vec<StackShare>, u64) {
     shares.sort_by(|a, b| {
         b.bytes.cmp(&a.bytes).then(b.count.cmp(&a.count)).then(a.stack.cmp(&b.stack))

@@ -1,8 +1,8 @@
 //! The document's counts table, and requested against usable bytes on every allocator.
 //!
-//! Both come from the profile's sizes: what a request becomes on an allocator depends on its size
-//! alone. (Aligned requests are counted by size too; the few that cost more for their alignment are
-//! in the measured row.)
+//! Both use the profile's sizes: the usable size of a request depends on its size alone. (Aligned
+//! requests are counted by size too; the few that cost more for their alignment are in the measured
+//! row.)
 
 use crate::{Basis, CountsRow, CountsTable, SlopRow, model::share};
 use heaplab_profile::{Amount, Profile, SizeRow};
@@ -23,8 +23,7 @@ impl When {
     }
 }
 
-/// How often each request was made and what it became, the most frequent first, at most `most`
-/// rows.
+/// Requests with counts and usable sizes, the most frequent first, at most `most` rows.
 pub fn counts(profile: &Profile, basis: Basis, when: When, most: usize) -> CountsTable {
     let mut rows: Vec<(u64, &SizeRow)> = profile
         .sizes

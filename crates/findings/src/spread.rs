@@ -1,13 +1,13 @@
 //! How the sizes that a stack asks for are spread.
 //!
-//! Whether a request just over a class is a mistake is told by the sizes beside it. A buffer of
-//! 1,024 bytes with a header of 8 is always asked for with 1,032; the strings of a program have 120
-//! to 139 bytes, and that some of them lie over 128 means nothing. Where nearly all sizes of a site
-//! lie in the few bytes over a large power of two, though, that is no chance: Firefox's arenas
-//! asked for 2,087 and 4,135 because a round size was meant, and whether what was added is always
-//! the same does not matter to the allocator. So all sizes of a stack are counted: each by itself
-//! while they are few, else in 64 parts of a power of two. A part never lies across a power of two
-//! or a class's edge of at least a 64th of one.
+//! The neighbouring sizes tell whether a request just over a class is a mistake. A buffer of 1,024
+//! bytes with a header of 8 is always asked for with 1,032. The strings of a program have 120 to
+//! 139 bytes, and some of them lie over 128 by chance. But if nearly all sizes of a site lie in the
+//! few bytes over a large power of two, that is no chance. Firefox's arenas asked for 2,087 and
+//! 4,135 because the author meant a round size. Whether the added part varies does not matter to
+//! the allocator. So all sizes of a stack are counted: each by itself while they are few, else in
+//! 64 parts of a power of two. A part never lies across a power of two or a class's edge of at
+//! least a 64th of one.
 
 use crate::Options;
 use heaplab_trace::StackId;
@@ -18,7 +18,7 @@ const EXACT: usize = 64;
 /// Sizes beside one that do not make a site's sizes vary: it asks for two or three, each for a
 /// reason.
 const FEW_BESIDE: usize = 2;
-/// Sizes that vary just over a power of two do so by at most this part (one over it) of it,
+/// Sizes that vary just over a power of two exceed it by at most this part (one over it) of it,
 const CLUSTER_SHARE: u64 = 32;
 /// ... and are all but one in so many of the requests between its half and its double.
 const CLUSTER_BUT: u64 = 10;
@@ -123,9 +123,8 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Whether a size that was asked for `times` times, a little over `edge`, stands by itself:
-    /// there are more requests of it than of all others around the edge together, or hardly any
-    /// other size.
+    /// Whether a size requested `times` times, a little over `edge`, stands by itself: it has more
+    /// requests than all other sizes around the edge together, or hardly any other size is there.
     pub(crate) fn stands_out(&self, times: u64, edge: u64, options: &Options) -> bool {
         let width = options.over_max_bytes.min(edge / options.over_max_share.max(1)).max(1);
         let around =
@@ -134,9 +133,9 @@ impl Spread {
         sizes <= 1 + FEW_BESIDE || times > all - times.min(all)
     }
 
-    /// Whether a size `over` bytes over `power` is one of a cluster: the site's sizes vary, but
-    /// nearly all thereabouts lie just over that power of two. That is no chance: a buffer of
-    /// `power` bytes was meant, and something was added to it.
+    /// Whether a size `over` bytes over `power` is in a cluster: the site's sizes vary, but nearly
+    /// all thereabouts lie just over that power of two. That is no chance: the author meant a
+    /// buffer of `power` bytes and added something.
     pub(crate) fn clusters(&self, power: u64, over: u64) -> bool {
         let most = power / CLUSTER_SHARE;
         let requests =

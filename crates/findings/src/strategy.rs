@@ -1,10 +1,10 @@
-//! How a buffer grows, told from its last sizes.
+//! Finds out from a buffer's last sizes how it grows.
 //!
-//! A buffer that grows by a factor has steps that grow with it. That is what is asked first, of the
-//! logarithms of steps and sizes; where it is not so, the steps are constant or what was needed. To
-//! see which of a constant step and a constant ratio errs less does not do: over the last sixteen
-//! of a thousand random steps both err alike, and the winner is chance. Nor does the ratio alone: n
-//! linear steps end at 1 + 1/n, so that eighteen of them look like growth by 1.06 to 1.25.
+//! A buffer that grows by a factor has steps that grow with it. The logarithms of steps and sizes
+//! answer that first. If they do not fit, the steps are constant or follow the need. Comparing the
+//! errors of a constant step and a constant ratio does not work: over the last sixteen of a
+//! thousand random steps both err alike, and chance decides. The ratio alone does not work either:
+//! n linear steps end at 1 + 1/n, so eighteen of them look like growth by 1.06 to 1.25.
 
 use crate::growth::GrowthStrategy;
 
@@ -12,14 +12,14 @@ use crate::growth::GrowthStrategy;
 const EVEN: f64 = 0.1;
 /// Predictions that err by more than this say nothing.
 const WILD: f64 = 0.5;
-/// Two words: growth by so little at a time is element by element, however even it is.
+/// Two words: such small steps are element by element, even if they are equal.
 const TINY: f64 = 16.0;
-/// Sizes that grew in all by less are too close to one another for a factor to be told from a step.
+/// Sizes with less total growth are too close to one another to tell a factor from a step.
 const LEAST_RATIO: f64 = 1.25;
 /// Steps grow with the size where it explains this part of how they differ. Among fifteen random
 /// steps that happens once in 100,000 times.
 const EXPLAINED: f64 = 0.75;
-/// With fewer steps a line through them says nothing.
+/// With fewer steps a fitted line is meaningless.
 const LEAST_STEPS: usize = 4;
 
 /// How a series of growing sizes grows.
@@ -49,8 +49,8 @@ pub(crate) fn strategy(sizes: &[u64]) -> GrowthStrategy {
     }
 }
 
-/// By how much the sizes differ from what is predicted from those before them, as a share of them
-/// (root of the mean square).
+/// The error of sizes predicted from the sizes before them, as a share of the sizes (root of the
+/// mean square).
 fn error(pairs: &[(f64, f64)], predict: impl Fn(f64) -> f64) -> f64 {
     let squares = pairs.iter().map(|(a, b)| ((predict(*a) - b) / b).powi(2));
     (squares.sum::<f64>() / pairs.len() as f64).sqrt()
@@ -84,7 +84,7 @@ fn steps_grow(pairs: &[(f64, f64)]) -> bool {
     let left: f64 =
         logarithms.iter().map(|(size, step)| (size * slope + intercept - step).powi(2)).sum();
     let all: f64 = logarithms.iter().map(|(_, step)| (step - mean).powi(2)).sum();
-    // Two parameters explain some of anything, most of it where there are few points.
+    // Two parameters always explain a part, and most of it for few points.
     slope > 0.0 && left / (n - 2.0) < (1.0 - EXPLAINED) * all / (n - 1.0)
 }
 
@@ -119,7 +119,7 @@ mod tests {
         std::iter::successors(Some(first), |size| Some(next(*size))).take(count).collect()
     }
 
-    /// The last sixteen, which is what a chain keeps.
+    /// The last sixteen: a chain keeps that many.
     fn tail(sizes: &[u64]) -> &[u64] {
         &sizes[sizes.len().saturating_sub(16)..]
     }
@@ -219,7 +219,7 @@ mod tests {
             prop_assert_eq!(strategy(&sizes), GrowthStrategy::Linear { step_bytes: step });
         }
 
-        /// A text that is appended to, and takes what it needs.
+        /// A text that is appended to and takes the needed size.
         #[test]
         fn random_steps_are_what_was_needed(steps in prop::collection::vec(1..=300u64, 120..2_000), scale in 1..1_000u64) {
             let sizes: Vec<u64> = steps.iter().scan(0, |size, step| { *size += step * scale; Some(*size) }).collect();
@@ -228,7 +228,7 @@ mod tests {
             prop_assert!(even, "{found:?} {:?}", tail(&sizes));
         }
 
-        /// What is needed and a constant: a new capacity each time that the old one does not do.
+        /// The needed size and a constant: a new capacity whenever the old one is too small.
         #[test]
         fn the_need_and_a_constant_is_no_factor(pieces in prop::collection::vec(1..=300u64, 400..2_000), spare in 1..=512u64) {
             let (mut need, mut sizes) = (0, vec![spare]);

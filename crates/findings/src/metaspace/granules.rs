@@ -6,7 +6,7 @@ use heaplab_jvm::statistics::Loader;
 use heaplab_jvm::{Reclaim, Statistics};
 use heaplab_text::jcmd::bytes;
 
-/// What the estimate of smaller granules neglects: a heap with those prefers other chunks from the
+/// The estimate of smaller granules neglects that such a heap would choose other chunks from the
 /// beginning.
 const AS_THEY_LIE: &str = "That counts the chunks as they lie now, which would lie otherwise then, so that it is an upper estimate: heaplab replay --on metaspace:jdk17,reclaim=aggressive runs it.";
 
@@ -51,7 +51,7 @@ pub(super) fn pinned(statistics: &Statistics) -> Option<Waste> {
             smaller_granules(statistics)
         ),
         bytes: pinned.free_bytes,
-        // What no setting of this JVM gives back is no saving.
+        // Without a setting in this JVM there is no saving.
         saving_bytes: matches!(statistics.reclaim, Reclaim::Balanced | Reclaim::Unknown).then_some(pinned.free_in_quarters_bytes),
     })
 }
@@ -65,8 +65,8 @@ fn by_whom(statistics: &Statistics) -> String {
     if shown.is_empty() { String::new() } else { format!(", most of all {}", shown.join(", ")) }
 }
 
-/// What smaller granules would give back, and whether the recorded JVM has a setting for them: JDK
-/// 16 to 20 do ("support was removed in 21.0", as JDK 21 itself says of the option).
+/// Bytes that smaller granules would give back, and the recorded JVM's setting for them, which JDK
+/// 16 to 20 have ("support was removed in 21.0", as JDK 21 itself says of the option).
 fn smaller_granules(statistics: &Statistics) -> String {
     let given_back = bytes(statistics.pinned.free_in_quarters_bytes);
     match statistics.reclaim {

@@ -1,9 +1,9 @@
-//! A JVM's metaspace: the largest wastes, each with its cause and what would help.
+//! The largest wastes of a JVM's metaspace, each with its cause and remedy.
 //!
-//! The bytes of such a finding are committed bytes that hold no live block. Findings do not overlap
-//! but where they say so: "loaders of one class" and "free in chunks" look at the same bytes from
-//! two sides. They are told from what the metaspace held at a moment ([`heaplab_jvm::Report`]), not
-//! from a pass over requests.
+//! The bytes of such a finding are committed bytes without a live block. Findings overlap only
+//! where they say so: "loaders of one class" and "free in chunks" show two sides of the same bytes.
+//! They come from the metaspace at a moment ([`heaplab_jvm::Report`]), not from a pass over
+//! requests.
 
 mod blocks;
 mod chunks;
@@ -24,7 +24,7 @@ use serde::Serialize;
 use std::any::Any;
 use std::cmp::Reverse;
 
-/// What is less than this part of what is committed is not worth a finding.
+/// Wastes below this part of the committed bytes are no finding.
 const SHARE_MIN: u64 = 200;
 
 /// Evidence of a waste.
@@ -36,9 +36,9 @@ pub struct Waste {
     title: String,
     #[serde(skip)]
     advice: String,
-    /// Committed bytes that it is about.
+    /// Committed bytes concerned.
     pub bytes: u64,
-    /// What the change would give back, where that can be told from the recording.
+    /// Bytes that the change would give back, if the recording can tell.
     pub saving_bytes: Option<u64>,
 }
 
@@ -112,7 +112,7 @@ pub fn findings(statistics: &Statistics, requests: &Requests) -> Vec<Found> {
         is_no_waste(waste.kind) || waste.bytes * SHARE_MIN >= statistics.committed_bytes()
     };
     let mut wastes: Vec<Waste> = found.into_iter().flatten().filter(counts).collect();
-    // What a collection cured is no trouble: it comes last, with its no bytes.
+    // A shortage that a collection cured is no trouble: it comes last, with no bytes.
     let is_cured =
         statistics.full.is_none() && statistics.counters.commits_refused_at_threshold > 0;
     wastes.sort_by_key(|waste| (waste.kind != REFUSED || is_cured, Reverse(waste.bytes)));

@@ -27,7 +27,7 @@ fn the_wastes_of_a_small_program() {
     }
 }
 
-/// What a finding advises is a setting that the recorded JVM has: JDK 21 removed the policy.
+/// Every advised setting exists in the recorded JVM: JDK 21 removed the policy.
 #[test]
 fn advice_is_for_the_recorded_version() {
     let advice = |reclaim| {

@@ -207,7 +207,7 @@ fn what_becomes_large_in_many_steps_is_likely_one_buffer() {
 fn blocks_that_only_get_larger_are_no_buffer() {
     let mut program = Program::new();
     let stack = program.stack(&["main", "load"]);
-    // Each is freed before the next is born, or much later: nobody copied anything.
+    // Each block is freed before the next is born, or much later: nobody copied anything.
     for step in 1..=50 {
         let object = program.malloc(stack, step * 1000);
         program.free(object);
@@ -228,7 +228,7 @@ fn a_shrink_ends_a_chain() {
     assert_eq!(grown(&findings)[0].steps, 5);
 }
 
-/// As redis' strings: what they ask for next follows from what they may use.
+/// Like redis' strings: the usable size decides the next request.
 #[test]
 fn a_buffer_that_reads_its_usable_size_is_not_simply_told_to_double() {
     let mut program = Program::new();

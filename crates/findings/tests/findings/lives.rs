@@ -210,7 +210,7 @@ fn leak(finding: &Found) -> &Leak {
     finding.evidence().unwrap()
 }
 
-/// What is freed before a leak begins makes the peak, and nothing of the leak was live there.
+/// Objects freed before a leak begins make the peak; the leak had nothing live there.
 #[test]
 fn a_leak_after_the_peak_holds_its_bytes_at_the_end_only() {
     let mut program = Program::new();
@@ -234,7 +234,7 @@ fn a_leak_after_the_peak_holds_its_bytes_at_the_end_only() {
     assert_eq!((first.saving.at_peak_bytes, first.saving.total_bytes), (0, 50_000_000));
     assert_eq!((leaks[1].wasted_at_peak_bytes(), leaks[1].wasted_total_bytes()), (0, 4 << 20));
 
-    // The other way round all of it was.
+    // In reverse, all of the leak was live there.
     let mut program = Program::new();
     let [large, leaky] = [["main", "load"], ["main", "session"]].map(|stack| program.stack(&stack));
     for _ in 0..1000 {
@@ -275,8 +275,7 @@ fn a_leak_after_a_long_start_grows_with_the_allocations() {
         leaks[0].advice
     );
 
-    // A table that is built first, before a long computation, is no leak, though most is allocated
-    // for it.
+    // A table built before a long computation is no leak, although it is most of the allocations.
     program.events[last].time_ns *= 100;
     let leaks = of(&program, LEAK, Options::default());
     assert_eq!(leak(&leaks[0]).pattern, LeakPattern::OneOff);
@@ -332,7 +331,7 @@ fn what_lowers_the_peak_comes_first_and_then_what_saves_over_the_run() {
     assert_eq!(order, [(CLOWNSHOES, saved, saved), (CHURN, 0, 99_900_000), (CHURN, 0, 47_952)]);
 }
 
-/// Two callers of one function leak, rebuild and keep: each cause is told once, and no title twice.
+/// Two callers of one function leak, rebuild and keep: each cause appears once, and no title twice.
 #[test]
 fn what_one_function_does_for_one_cause_is_one_finding() {
     let mut program = Program::new();
@@ -389,7 +388,7 @@ fn what_is_lost_stands_before_what_comes_and_goes() {
     );
 }
 
-/// Equal bytes are ordered by what they stand for and never by how they are written.
+/// Equal bytes are ordered by values, never by their text.
 #[test]
 fn numbers_are_not_ordered_as_texts() {
     let mut program = Program::new();
@@ -424,7 +423,7 @@ fn that_nothing_is_worth_changing_is_said_first() {
     assert!(!findings.findings[0].minor && findings.findings[0].rank == Rank::OverRun);
 }
 
-/// Python's small objects are in maps of its own.
+/// Python keeps small objects in its own maps.
 #[test]
 fn that_most_of_a_process_was_not_seen_is_said_first_with_the_remedy() {
     let mut program = Program::new();
@@ -508,7 +507,7 @@ fn a_title_without_a_name_has_the_nearest_one_further_out() {
     );
 }
 
-/// A library without symbols asks for most, and says where its symbols would be.
+/// A library without symbols asks for most, and the finding says where its symbols would be.
 #[test]
 fn places_without_names_come_with_the_file_that_has_them() {
     let mut program = Program::new();

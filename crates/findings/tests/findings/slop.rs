@@ -440,7 +440,7 @@ fn what_costs_only_on_another_allocator_comes_after_what_costs_on_this_one() {
     let advice = &findings.findings[2].advice;
     assert!(advice.ends_with("It costs nothing on glibc 2.36, as measured."), "{advice}");
 
-    // Asked for by name, it is judged there and nowhere else.
+    // An allocator that the user names judges every finding.
     let (_, findings) = program.findings(Options { basis: Some(jemalloc), ..glibc() });
     assert_eq!((shoes(&findings)[0].first().request, shoes(&findings)[0].elsewhere), (4104, false));
 }
