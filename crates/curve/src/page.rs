@@ -3,7 +3,7 @@
 
 use crate::markdown::remark;
 use crate::results::{PointResult, Results, VariantResult};
-use crate::svg::{names, picture};
+use crate::svg::{names, narrow, picture};
 use crate::verdict::seconds;
 use heaplab_experiment::results::Estimate;
 use heaplab_text::markup::escaped;
@@ -30,8 +30,9 @@ pub fn html(results: &Results) -> String {
     sentences(&mut out, "What it says", "verdict", &results.verdict);
     let _ = writeln!(
         out,
-        "<figure><div class=\"picture\">{}</div><figcaption>{}</figcaption></figure>",
+        "<figure>{}{}<figcaption>{}</figcaption></figure>",
         picture(results),
+        narrow(results),
         caption(results)
     );
     sentences(&mut out, "What limits it", "cautions", &results.cautions);
@@ -95,8 +96,8 @@ fn points(out: &mut String, results: &Results, variant: &VariantResult) {
     let (time, space) = names(results);
     let _ = writeln!(
         out,
-        "<h2>{name}</h2>\n<div class=\"wide\"><table>\n<tr><th>setting</th><th>{time}</th><th>{space}</th>{cycles}<th>user + system</th>\
-         <th>anonymous: peak</th><th>mean</th><th>major faults</th><th>runs</th></tr>"
+        "<h2>{name}</h2>\n<div class=\"scrolls\"><table>\n<tr><th>setting</th><th>{time}</th><th>{space}</th>{cycles}<th>user + system</th>\
+         <th>peak anonymous</th><th>major faults</th><th>runs</th></tr>"
     );
     for point in &variant.points {
         row(out, point, tells);
@@ -143,7 +144,7 @@ fn row(out: &mut String, point: &PointResult, tells: bool) {
     if point.runs > 0 {
         let _ = write!(
             out,
-            "<td>{} + {}</td><td>{}</td><td>{}</td><td>{:.0}</td>",
+            "<td>{} + {}</td><td>{}<small>mean {}</small></td><td>{:.0}</td>",
             seconds(medians.user_s),
             seconds(medians.system_s),
             size(medians.peak_anonymous_bytes),
@@ -151,7 +152,7 @@ fn row(out: &mut String, point: &PointResult, tells: bool) {
             medians.major_faults
         );
     } else {
-        out.push_str("<td></td><td></td><td></td><td></td>");
+        out.push_str("<td></td><td></td><td></td>");
     }
     let _ = writeln!(out, "<td>{}</td></tr>", point.runs);
 }

@@ -1,6 +1,9 @@
 //! The picture: time to the right, space upward, a curve with its interval and points for each
 //! variant. Down and left is better.
 //!
+//! It comes in two sizes: a page has both, and a phone shows the narrow one, so that words are
+//! legible and nothing lies beside the screen.
+//!
 //! Plain SVG without scripts, in colours that stay apart for every common kind of colour blindness;
 //! each variant has a mark of its own besides. Names from outside become text and never markup.
 
@@ -11,10 +14,6 @@ use heaplab_text::markup::escaped;
 use heaplab_text::words::bytes;
 use std::fmt::Write;
 
-const WIDTH: f64 = 760.0;
-const HEIGHT: f64 = 480.0;
-const LEFT: f64 = 82.0;
-const RIGHT: f64 = 24.0;
 const TOP: f64 = 46.0;
 const BOTTOM: f64 = 56.0;
 /// Blue and orange as everywhere in heaplab, then colours apart from both.
@@ -23,25 +22,60 @@ const STYLE: &str = "text{font:12px system-ui,'Segoe UI',Roboto,'Liberation Sans
     .muted{fill:var(--muted,#59626d)}.rule{stroke:var(--rule,#dedad2)}.axis{stroke:var(--strong-rule,#8b8f94)}\
     .paper{fill:var(--paper,#fcfbf9)}.label{font-size:11px}.halo{paint-order:stroke;stroke:var(--paper,#fcfbf9);stroke-width:3px}";
 
+/// A size of the picture.
+struct Frame {
+    /// Tells its parts from those of another picture on the same page.
+    name: &'static str,
+    width: f64,
+    height: f64,
+    left: f64,
+    right: f64,
+    /// About so many values on the axis of time.
+    times: f64,
+    /// Letters of the longest name.
+    letters_max: usize,
+}
+
+const WIDE: Frame = Frame {
+    name: "wide",
+    width: 760.0,
+    height: 480.0,
+    left: 82.0,
+    right: 24.0,
+    times: 6.0,
+    letters_max: 40,
+};
+const NARROW: Frame = Frame {
+    name: "narrow",
+    width: 344.0,
+    height: 400.0,
+    left: 68.0,
+    right: 8.0,
+    times: 3.0,
+    letters_max: 32,
+};
+
 /// Where values lie on the picture.
 struct Scale {
+    frame: &'static Frame,
     time: (f64, f64),
     space: (f64, f64),
 }
 
 impl Scale {
     fn x(&self, time: f64) -> f64 {
-        LEFT + (time - self.time.0) / (self.time.1 - self.time.0) * (WIDTH - LEFT - RIGHT)
+        let Frame { width, left, right, .. } = self.frame;
+        left + (time - self.time.0) / (self.time.1 - self.time.0) * (width - left - right)
     }
 
     fn y(&self, space: f64) -> f64 {
-        HEIGHT
-            - BOTTOM
-            - (space - self.space.0) / (self.space.1 - self.space.0) * (HEIGHT - TOP - BOTTOM)
+        let Frame { height, .. } = self.frame;
+        let part = (space - self.space.0) / (self.space.1 - self.space.0);
+        height - BOTTOM - part * (height - TOP - BOTTOM)
     }
 
     /// Of everything that is drawn; `None` where nothing is.
-    fn of(results: &Results) -> Option<Scale> {
+    fn of(results: &Results, frame: &'static Frame) -> Option<Scale> {
         let points = || {
             results
                 .variants
@@ -62,6 +96,7 @@ impl Scale {
         };
         points().next()?;
         Some(Scale {
+            frame,
             time: range(points().flat_map(|(time, _)| ends(time)).collect()),
             space: range(points().flat_map(|(_, space)| ends(space)).collect()),
         })
@@ -70,20 +105,30 @@ impl Scale {
 
 /// The picture; where nothing ran, one that says so.
 pub fn picture(results: &Results) -> String {
+    drawn(results, &WIDE)
+}
+
+/// The same for a narrow screen.
+pub(crate) fn narrow(results: &Results) -> String {
+    drawn(results, &NARROW)
+}
+
+fn drawn(results: &Results, frame: &'static Frame) -> String {
+    let Frame { name, width, height, left, right, .. } = frame;
     let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Space against time\">\n<style>{STYLE}</style>\n\
-         <rect class=\"paper\" width=\"{WIDTH}\" height=\"{HEIGHT}\"/>\n"
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"{name}\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"Space against time\">\n<style>{STYLE}</style>\n\
+         <rect class=\"paper\" width=\"{width}\" height=\"{height}\"/>\n"
     );
-    match Scale::of(results) {
+    match Scale::of(results, frame) {
         None => {
             out.push_str("<text x=\"40\" y=\"60\">Nothing ran: there is nothing to draw.</text>\n")
         }
         Some(scale) => {
             axes(&mut out, &scale, results);
             out.push_str(&format!(
-                "<clipPath id=\"inside\"><rect x=\"{LEFT}\" y=\"{TOP}\" width=\"{}\" height=\"{}\"/></clipPath>\n",
-                WIDTH - LEFT - RIGHT,
-                HEIGHT - TOP - BOTTOM
+                "<clipPath id=\"inside-{name}\"><rect x=\"{left}\" y=\"{TOP}\" width=\"{}\" height=\"{}\"/></clipPath>\n",
+                width - left - right,
+                height - TOP - BOTTOM
             ));
             for (index, variant) in results.variants.iter().enumerate() {
                 curve(&mut out, &scale, variant, colour(index));
@@ -92,7 +137,7 @@ pub fn picture(results: &Results) -> String {
             for (index, variant) in results.variants.iter().enumerate() {
                 points(&mut out, &scale, variant, index, &mut labels);
             }
-            legend(&mut out, results);
+            legend(&mut out, frame, results);
         }
     }
     out.push_str("</svg>\n");
@@ -103,9 +148,9 @@ fn colour(index: usize) -> &'static str {
     COLOURS[index % COLOURS.len()]
 }
 
-/// Steps of 1, 2 or 5 times a power of `base`'s unit.
-fn ticks(range: (f64, f64), unit: f64) -> Vec<f64> {
-    let raw = (range.1 - range.0) / unit / 6.0;
+/// About `count` steps of 1, 2 or 5 times a power of ten of `unit`.
+fn ticks(range: (f64, f64), unit: f64, count: f64) -> Vec<f64> {
+    let raw = (range.1 - range.0) / unit / count;
     let power = 10_f64.powf(raw.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0]
         .into_iter()
@@ -119,8 +164,9 @@ fn ticks(range: (f64, f64), unit: f64) -> Vec<f64> {
 }
 
 fn axes(out: &mut String, scale: &Scale, results: &Results) {
-    let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
-    for time in ticks(scale.time, 1.0) {
+    let Frame { width, height, left, right, times, .. } = scale.frame;
+    let (bottom, right) = (height - BOTTOM, width - right);
+    for time in ticks(scale.time, 1.0, *times) {
         let x = scale.x(time);
         let _ = writeln!(
             out,
@@ -138,33 +184,33 @@ fn axes(out: &mut String, scale: &Scale, results: &Results) {
         ..1_073_741_824.0 => 1_048_576.0,
         _ => 1_073_741_824.0,
     };
-    for space in ticks(scale.space, unit) {
+    for space in ticks(scale.space, unit, 6.0) {
         let y = scale.y(space);
         let _ = writeln!(
             out,
-            "<line class=\"rule\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>"
+            "<line class=\"rule\" x1=\"{left}\" x2=\"{right}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>"
         );
         let text = bytes(space as u64);
         let _ = writeln!(
             out,
             "<text class=\"muted\" x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{text}</text>",
-            LEFT - 8.0,
+            left - 8.0,
             y + 4.0
         );
     }
     let _ =
-        writeln!(out, "<path class=\"axis\" fill=\"none\" d=\"M{LEFT} {TOP}V{bottom}H{right}\"/>");
+        writeln!(out, "<path class=\"axis\" fill=\"none\" d=\"M{left} {TOP}V{bottom}H{right}\"/>");
     let (time, space) = names(results);
     let _ = writeln!(
         out,
         "<text x=\"{right}\" y=\"{}\" text-anchor=\"end\">{time}</text>",
-        HEIGHT - 14.0
+        height - 14.0
     );
     let _ = writeln!(out, "<text x=\"{}\" y=\"{}\">{space}</text>", 10.0, TOP - 14.0);
     let _ = writeln!(
         out,
-        "<text class=\"muted\" x=\"{LEFT}\" y=\"{}\">\u{2199} less of both is better</text>",
-        HEIGHT - 14.0
+        "<text class=\"muted\" x=\"{left}\" y=\"{}\">\u{2199} less of both is better</text>",
+        height - 14.0
     );
 }
 
@@ -189,6 +235,7 @@ fn curve(out: &mut String, scale: &Scale, variant: &VariantResult, colour: &str)
     if !variant.effect || line.is_empty() {
         return;
     }
+    let clip = format!("clip-path=\"url(#inside-{})\"", scale.frame.name);
     let place = |time: f64, space: f64| {
         format!(
             "{:.1} {:.1}",
@@ -205,7 +252,7 @@ fn curve(out: &mut String, scale: &Scale, variant: &VariantResult, colour: &str)
         let path: Vec<String> = upper.chain(lower).collect();
         let _ = writeln!(
             out,
-            "<path clip-path=\"url(#inside)\" fill=\"{colour}\" opacity=\"0.15\" d=\"M{}Z\"/>",
+            "<path {clip} fill=\"{colour}\" opacity=\"0.15\" d=\"M{}Z\"/>",
             path.join("L")
         );
     }
@@ -213,7 +260,7 @@ fn curve(out: &mut String, scale: &Scale, variant: &VariantResult, colour: &str)
         line.iter().map(|point| place(point.time_s, point.space_bytes.value)).collect();
     let _ = writeln!(
         out,
-        "<path clip-path=\"url(#inside)\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" d=\"M{}\"/>",
+        "<path {clip} fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" d=\"M{}\"/>",
         path.join("L")
     );
 }
@@ -303,13 +350,11 @@ fn points(
             escaped(title.trim())
         );
         if point.is_default() || position == 0 || position + 1 == settings {
-            // Names stand outside of the curve, which bends down and left; at the right edge they
-            // turn around.
-            let (anchor, dx) = if x > WIDTH - 130.0 { ("end", -9.0) } else { ("start", 9.0) };
             let dy = if point.is_default() { 15.0 } else { -8.0 };
-            let name = short(&point.setting);
-            let width = name.chars().count() as f64 * LETTER_WIDTH * f64::signum(dx);
-            let y = labels.place(x + dx, y + dy, width);
+            let name = short(&point.setting, scale.frame);
+            let width = name.chars().count() as f64 * LETTER_WIDTH;
+            let (anchor, dx) = beside(x, width, scale.frame.width);
+            let y = labels.place(x + dx, y + dy, if anchor == "end" { -width } else { width });
             let _ = writeln!(
                 out,
                 "<text class=\"label halo\" style=\"fill:{colour}\" x=\"{:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>",
@@ -317,6 +362,18 @@ fn points(
                 escaped(&name)
             );
         }
+    }
+}
+
+/// How a name of `width` stands beside a point at `x`: outside of the curve, which bends down and
+/// left; where the picture ends it turns around, and where it has no room either way it ends there.
+fn beside(x: f64, width: f64, end: f64) -> (&'static str, f64) {
+    if x + 9.0 + width < end {
+        ("start", 9.0)
+    } else if x - 9.0 - width > 0.0 {
+        ("end", -9.0)
+    } else {
+        ("end", end - x)
     }
 }
 
@@ -343,21 +400,22 @@ fn mark(index: usize, x: f64, y: f64, is_default: bool) -> String {
     shape + &ring
 }
 
-fn legend(out: &mut String, results: &Results) {
+fn legend(out: &mut String, frame: &Frame, results: &Results) {
     let named: Vec<(usize, &VariantResult)> = results
         .variants
         .iter()
         .enumerate()
         .filter(|(_, variant)| !variant.name.is_empty())
         .collect();
+    let right = frame.width - frame.right;
     let mut y = TOP + 16.0;
     for (index, variant) in &named {
-        let name = escaped(&short(&variant.name));
+        let name = escaped(&short(&variant.name, frame));
         let _ = writeln!(
             out,
             "{}<text class=\"halo\" x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{name}</text>",
-            mark(*index, WIDTH - RIGHT - 12.0, y - 4.0, false),
-            WIDTH - RIGHT - 24.0,
+            mark(*index, right - 12.0, y - 4.0, false),
+            right - 24.0,
             y
         );
         y += 18.0;
@@ -368,7 +426,7 @@ fn legend(out: &mut String, results: &Results) {
         .flat_map(|variant| &variant.points)
         .any(|point| point.is_default() && point.runs > 0);
     if has_default {
-        let x = WIDTH - RIGHT - 12.0;
+        let x = right - 12.0;
         let _ = writeln!(
             out,
             "<circle class=\"axis\" fill=\"none\" stroke-width=\"1.6\" cx=\"{x}\" cy=\"{:.1}\" r=\"7\"/><text class=\"halo muted\" x=\"{}\" y=\"{y:.1}\" text-anchor=\"end\">default</text>",
@@ -379,8 +437,8 @@ fn legend(out: &mut String, results: &Results) {
 }
 
 /// A name as far as the picture has room for it.
-fn short(name: &str) -> String {
-    match name.char_indices().nth(40) {
+fn short(name: &str, frame: &Frame) -> String {
+    match name.char_indices().nth(frame.letters_max) {
         None => name.into(),
         Some((end, _)) => format!("{}…", &name[..end]),
     }
@@ -393,14 +451,30 @@ mod tests {
     #[test]
     fn ticks_are_round_and_few() {
         let shown: Vec<String> =
-            ticks((0.93, 2.1), 1.0).into_iter().map(|tick| format!("{tick:.3}")).collect();
+            ticks((0.93, 2.1), 1.0, 6.0).into_iter().map(|tick| format!("{tick:.3}")).collect();
         assert_eq!(shown.join(" "), "1.000 1.200 1.400 1.600 1.800 2.000");
         for range in [(0.0, 1e-6), (5.0, 5e8), (1e9, 1.001e9)] {
-            let ticks = ticks(range, 1024.0);
+            let ticks = ticks(range, 1024.0, 6.0);
             assert!(
                 ticks.len() <= 9 && ticks.iter().all(|tick| (range.0..=range.1).contains(tick)),
                 "{range:?}: {ticks:?}"
             );
+        }
+    }
+
+    #[test]
+    fn names_stay_on_the_picture() {
+        for frame in [&WIDE, &NARROW] {
+            let longest = frame.letters_max as f64 * LETTER_WIDTH;
+            for (x, width) in [frame.left, 200.0, frame.width - frame.right]
+                .into_iter()
+                .flat_map(|x| [40.0, 160.0, longest].map(|width| (x, width)))
+            {
+                let (anchor, dx) = beside(x, width, frame.width);
+                let left = if anchor == "end" { x + dx - width } else { x + dx };
+                let is_inside = left >= 0.0 && left + width <= frame.width;
+                assert!(is_inside, "{}: {width} at {x} begins at {left}", frame.name);
+            }
         }
     }
 
