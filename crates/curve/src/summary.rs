@@ -273,6 +273,7 @@ fn runtime_told(plan: &Plan, blocks: &[Block]) -> Option<RuntimeTold> {
 mod tests {
     use super::*;
     use crate::cell::Failure;
+    use crate::runtimes::Runtime;
     use crate::simulated::{Program, experiment};
     use crate::verdict::Budget;
     use heaplab_experiment::statistics::Random;
@@ -355,6 +356,20 @@ mod tests {
         assert!(!results.variants[0].effect);
         insta::assert_snapshot!(text);
         assert!(!crate::svg::picture(&results).contains("stroke-width=\"2\""), "no curve is drawn");
+    }
+
+    #[test]
+    fn a_runtime_that_collects_as_often_with_each_value_is_not_said_to_ignore_it() {
+        let (mut plan, mut blocks) = experiment(&[Program::EXAMPLE], 8, 5);
+        plan.runtime = Some(Runtime::Ocaml);
+        let mut random = Random(4);
+        for cell in blocks.iter_mut().flat_map(|block| &mut block.cells) {
+            cell.report =
+                CellReport::Measured(Box::new(Program::EXAMPLE.run(80e6, 1.0, &mut random)));
+        }
+        let (_, text) = said(&plan, blocks, None);
+        assert!(text.contains("OCaml runs and collects as often with each"), "{text}");
+        assert!(!text.contains("seems not to read"), "{text}");
     }
 
     #[test]

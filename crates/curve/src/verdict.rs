@@ -133,11 +133,16 @@ fn no_effect(variant: &VariantResult, results: &Results) -> Option<String> {
         if variant.name.is_empty() { String::from("No") } else { format!("{}: no", variant.name) };
     let collects = variant.points.iter().any(|point| point.medians.cycles != Some(0.0));
     let meaning = if !collects {
-        "The heap makes no collection on this workload, which is too short for it"
+        "The heap makes no collection on this workload, which is too short for it".into()
     } else if results.workload.is_some() {
-        "On this workload the heap does the same with each"
+        "On this workload the heap does the same with each".into()
+    } else if let Some(told) = results.runtime.as_ref().filter(|told| told.answered) {
+        format!(
+            "{} runs and collects as often with each: it does not know the value, or the value does not matter to a heap this small or a run this short",
+            told.name
+        )
     } else {
-        "The command seems not to read it"
+        String::from("The command seems not to read it")
     };
     Some(format!(
         "{beginning} effect of {range} was shown: neither time nor space differs between {}{told}. {meaning}; no curve is drawn.",
