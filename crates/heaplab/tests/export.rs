@@ -279,6 +279,24 @@ fn an_import_says_what_it_read_and_makes_up_no_time() {
     assert!(!folder.path().join("huge.heaplab").exists());
 }
 
+/// A memtrace file is read by whole packets, so that its first one may be all that is left of it.
+#[test]
+fn a_trace_that_is_cut_before_its_first_event_is_said_to_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = concat!(env!("CARGO_MANIFEST_DIR"), "/../trace/tests/data/memtrace-profile.ctf");
+    let whole = fs::read(whole).unwrap();
+    for (length, said) in [
+        (100, "expected memtrace's first packet, found a file that was cut"),
+        (300, "app.ctf: cut before its first event, in a packet that ends behind byte 238;"),
+    ] {
+        fs::write(folder.path().join("app.ctf"), &whole[..length]).unwrap();
+        let out = heaplab(folder.path(), &["import", "app.ctf", "-o", "app.heaplab"]);
+        assert_eq!(out.status.code(), Some(1));
+        assert!(text(&out.stderr).contains(said), "{}", text(&out.stderr));
+        assert!(!folder.path().join("app.heaplab").exists());
+    }
+}
+
 #[test]
 fn an_import_replaces_a_bundle_only_where_force_asks_for_that() {
     let folder = tempfile::tempdir().unwrap();

@@ -136,7 +136,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut imported = imported?;
     heaplab_jvm::workload::name_kinds_beside(&mut imported, &options.name)?;
     if writer.is_empty() {
-        bail!("{}: the trace holds no events; nothing was written", options.name.display());
+        let name = options.name.display();
+        match imported.meta.cut {
+            Some(cut) => bail!("{name}: cut before its first event, {cut}; nothing was written"),
+            None => bail!("{name}: the trace holds no events; nothing was written"),
+        }
     }
     writer.finish(&imported.tables, imported.meta)?;
     let bundle = Bundle::open(&args.output)?;
