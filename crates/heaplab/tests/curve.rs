@@ -772,6 +772,11 @@ fn a_small_disk_that_fills_loses_no_measurement() {
     let (said, errors) = (joined(&output.stdout), text(&output.stderr));
     assert!(said.contains("N=1 ") && said.contains("N=3 "), "{said}{errors}");
     assert!(errors.contains("block-00001.json: cannot write: No space left"), "{errors}");
+    let cause = "(os error 28)";
+    assert!(
+        errors.lines().all(|line| line.matches(cause).count() < 2),
+        "a cause is said twice: {errors}"
+    );
     let kept = errors.lines().find(|line| line.starts_with('{')).unwrap();
     let kept: Value = serde_json::from_str(&errors[errors.find(kept).unwrap()..]).unwrap();
     assert_eq!(kept["cells"].as_array().unwrap().len(), 3, "a whole block is kept");

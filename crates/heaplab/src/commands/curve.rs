@@ -255,7 +255,7 @@ fn show_curves(
     let ended = measured.ended.map(anyhow::Error::from);
     let mut errors = ended.into_iter().chain(unwritten);
     if let Some(first) = errors.next() {
-        errors.for_each(|error| eprintln!("heaplab: {error:#}"));
+        errors.for_each(|error| eprintln!("heaplab: {}", terminal::output::message(error.chain())));
         return Err(first);
     }
     let ran =
