@@ -121,6 +121,8 @@ def test_bad_input_is_an_error_that_says_what_to_do(recorded, tmp_path, monkeypa
         heaplab.record(["true"], recorded[0].path)
     with pytest.raises(heaplab.Error, match="was not recorded"):
         heaplab.record([tmp_path / "no-program"], tmp_path / "no.heaplab")
+    with pytest.raises(heaplab.Error, match="EVERY"):
+        heaplab.curve(["true"], vary="EVERY=640..20x6")
     monkeypatch.setenv("HEAPLAB", os.fspath(tmp_path / "nothing"))
     with pytest.raises(heaplab.Error, match="HEAPLAB names"):
         recorded[0].live()

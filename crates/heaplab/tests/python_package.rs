@@ -3,20 +3,20 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A Python with the package's compiled part, pyarrow, pytest, IPython and Ray: the one named by
-/// HEAPLAB_PYTHON, or python3.
+const MODULES: &str =
+    "pyarrow, pytest, IPython, duckdb, pandas, polars, ray, nbclient, ipykernel, matplotlib";
+
+/// A Python with the package's compiled part and `MODULES`: the one named by HEAPLAB_PYTHON, or
+/// python3.
 fn python() -> Option<PathBuf> {
     let python =
         PathBuf::from(std::env::var_os("HEAPLAB_PYTHON").unwrap_or_else(|| "python3".into()));
-    let probe = Command::new(&python)
-        .args(["-c", "import pyarrow, pytest, IPython, duckdb, pandas, polars, ray"])
-        .output();
+    let probe = Command::new(&python).args(["-c", &format!("import {MODULES}")]).output();
     if probe.is_ok_and(|output| output.status.success()) {
         return Some(python);
     }
     let required = std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() == Ok("1");
-    let lacks =
-        "lacks pyarrow, pytest, IPython, duckdb, pandas, polars or ray (set HEAPLAB_PYTHON)";
+    let lacks = format!("lacks one of {MODULES} (set HEAPLAB_PYTHON)");
     assert!(!required, "{} {lacks}", python.display());
     eprintln!("skipped: {} {lacks}", python.display());
     None
@@ -57,4 +57,9 @@ fn a_sweep_on_ray_loses_no_block_of_a_dead_node() {
 #[test]
 fn a_cell_is_recorded_and_reported() {
     passes("test_magic.py");
+}
+
+#[test]
+fn notebooks_run_from_their_first_cell_to_their_last() {
+    passes("test_notebooks.py");
 }

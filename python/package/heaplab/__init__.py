@@ -6,6 +6,7 @@
 """
 
 from ._binary import Error, find, mark, record
+from ._curve import curve
 from ._recording import Recording, open
 
-__all__ = ["Error", "Recording", "find", "mark", "open", "record"]
+__all__ = ["Error", "Recording", "curve", "find", "mark", "open", "record"]
