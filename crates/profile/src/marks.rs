@@ -1,8 +1,8 @@
 //! The recording's marks: the live bytes at each.
 //!
-//! A mark is an event of one process (or of none); a pass over another process does not meet it.
-//! Its time is the same for all, so the pass takes such a mark at the first later event: nothing
-//! happened in between.
+//! A mark is an event of one process (or of none), so a pass over another process does not meet it.
+//! The mark's time holds for all processes, so the pass takes the mark at the first later event:
+//! nothing happened in between.
 
 use crate::observe::Instant;
 use crate::{Amount, MarkRow};

@@ -7,7 +7,7 @@ use serde::Serialize;
 /// A number of objects with their bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 pub struct Amount {
-    /// Objects (or requests, where a field says so).
+    /// Number of objects (or of requests, if a field says so).
     pub objects: u64,
     /// Bytes requested.
     pub bytes: u64,

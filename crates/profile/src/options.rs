@@ -35,8 +35,8 @@ impl Default for Options {
 /// `u64::MAX` if it always copies.
 ///
 /// glibc makes blocks of 128 KiB and more, headers included, separate mappings, and its realloc has
-/// the kernel move them (mremap). It may have raised this bound since, up to 32 MiB, and then such
-/// a block may have been copied as well: nobody recorded it. An unknown allocator may be glibc.
+/// the kernel move them (mremap). It may later raise this bound up to 32 MiB, unrecorded; then such
+/// a block may have been copied as well. An unknown allocator may be glibc.
 pub fn remapped_from_bytes(allocator: &str) -> u64 {
     match allocator.split(' ').next() {
         None | Some("" | "glibc") => 128 * 1024 - 24,

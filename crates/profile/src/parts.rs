@@ -1,8 +1,8 @@
-//! What the resident memory of a process consisted of: at the largest reading, and over time.
+//! The parts of a process's resident memory: at the largest reading, and over time.
 //!
-//! A recording has readings of the kernel's figures now and then (`Tables::resident`); in each, the
-//! parts add up to what was resident. Here they get names that a person knows: a file, a runtime's
-//! arenas, the function that mapped them.
+//! A recording has readings of the kernel's figures now and then (`Tables::resident`). The parts of
+//! each reading add up to the resident memory. Here they get names that a person knows: a file, a
+//! runtime's arenas, the function that mapped them.
 
 use crate::runtime_maps;
 use heaplab_trace::StackId;
@@ -13,11 +13,11 @@ use std::collections::{BTreeMap, HashMap};
 /// Parts with one name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NamedPart {
-    /// What it is.
+    /// The part's kind and name.
     pub kind: ResidentKind,
     /// In words: "code of libc.so.6", "pymalloc arenas".
     pub label: String,
-    /// Who mapped the most of it; 0: not recorded.
+    /// The stack that mapped most of it; 0: not recorded.
     pub stack: StackId,
     /// Resident bytes.
     pub bytes: u64,
@@ -144,7 +144,7 @@ fn named(tables: &Tables, rows: &[ResidentPart]) -> Vec<NamedPart> {
     parts
 }
 
-/// What a part is, in words.
+/// The name of a part, in words.
 fn label(tables: &Tables, part: &ResidentPart) -> String {
     let file = || {
         let name = part.name.strip_suffix(" (deleted)").unwrap_or(&part.name);

@@ -42,7 +42,7 @@ pub struct Ranges {
     pub sites: Vec<Site>,
     /// Lives by requested size, in no order.
     pub sizes: Vec<SizeLives>,
-    /// Of each step, the lifetimes of objects that died in it, in ns: as
+    /// For each step, the lifetimes of objects that died in it, in ns: as
     /// [`crate::Lifetimes::by_time`].
     pub died_by_time: Vec<Vec<Lifetime>>,
     /// The same by bytes requested in between.
@@ -71,7 +71,7 @@ pub struct Lives {
     pub died: u16,
     /// The objects.
     pub all: Amount,
-    /// Those of them that were freed before their thread's next request.
+    /// Of these, freed before their thread's next request.
     pub temporary: Amount,
 }
 
@@ -162,8 +162,8 @@ impl RangesBuilder {
         self.limit == 0
     }
 
-    /// The next event is at `at`. An event stamped earlier than the one before it belongs to the
-    /// step of that one.
+    /// The next event is at `at`. An event with an earlier stamp than the one before belongs to the
+    /// earlier event's step.
     #[inline]
     pub(crate) fn reach(&mut self, at: u64) {
         if self.is_off() {
@@ -311,7 +311,7 @@ impl RangesBuilder {
     }
 
     /// The ranges; `peak` is the number of the highest peak, `request_of` the size of a row of
-    /// sizes. `None`: nobody asked.
+    /// sizes. `None`: no ranges were requested.
     pub(crate) fn finish(self, peak: u64, request_of: impl Fn(u32) -> u64) -> Option<Ranges> {
         if self.is_off() {
             return None;

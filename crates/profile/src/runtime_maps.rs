@@ -12,7 +12,8 @@ use heaplab_trace::tables::{Frame, Tables};
 /// Frames looked at, from the innermost on.
 const FRAMES_MAX: usize = 24;
 
-/// Part of a function's name, and what it maps. The first that fits any frame counts.
+/// Part of a function's name, and the kind of memory that the function maps. The first that fits
+/// any frame counts.
 const BY_FUNCTION: [(&str, &str); 29] = [
     ("v8::internal::ReadOnly", "V8's read-only space"),
     ("v8::internal::SemiSpace", "V8's new space"),
@@ -58,7 +59,7 @@ const BY_FILE: [(&str, &str); 9] = [
     ("libnode", "V8 and Node's own memory"),
 ];
 
-/// The runtime's name for what was mapped from `stack`; `None`: it is no known runtime's.
+/// The runtime's name for memory mapped from `stack`; `None`: no known runtime mapped it.
 pub(crate) fn name(tables: &Tables, stack: StackId) -> Option<&'static str> {
     let frames: Vec<&Frame> = tables
         .frames_of(stack)

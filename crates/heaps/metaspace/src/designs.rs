@@ -31,7 +31,7 @@ pub struct Usage {
     pub free_capacity_large: u64,
 }
 
-/// A metaspace that tells what it holds as HotSpot counts.
+/// A metaspace with HotSpot's own counters.
 pub trait Design {
     /// Its bytes, by use.
     fn usage(&self) -> Usage;

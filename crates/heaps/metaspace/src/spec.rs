@@ -117,10 +117,10 @@ pub struct Spec {
 /// Why a name is not a metaspace's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// No such generation.
+    /// The generation is unknown.
     #[error("there is no metaspace {0:?}; there are jdk11, jdk16, jdk17 and jdk18")]
     Generation(String),
-    /// No such parameter.
+    /// The parameter is unknown.
     #[error("metaspace has no parameter {0:?}; it has reclaim, limit and class_space")]
     Parameter(String),
     /// An invalid value of this parameter.

@@ -93,7 +93,7 @@ pub struct Usage {
 /// Chunks in use of one level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LevelUsage {
-    /// Size of such a chunk.
+    /// Size of a chunk at this level.
     pub chunk_bytes: u64,
     /// Number of chunks.
     pub chunks: u64,
@@ -112,7 +112,7 @@ pub struct LevelUsage {
 /// Free chunks of one level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FreeChunks {
-    /// Size of such a chunk.
+    /// Size of a chunk at this level.
     pub chunk_bytes: u64,
     /// Number of chunks.
     pub chunks: u64,

@@ -177,10 +177,10 @@ impl Space {
         Some(self.chunks.add_root(offset as u64))
     }
 
-    /// A chunk for an arena: of level `preferred` if one is free or can be split off, else smaller,
-    /// but not smaller than `smallest`. It is in use, with its first `committed_bytes` committed.
-    /// `None`: no address space, or the commit was refused; the chunks are then unchanged, except
-    /// that a root chunk may have been added.
+    /// Takes a chunk for an arena: of level `preferred` if one is free or can be split off, else
+    /// smaller, down to `smallest`. The chunk is in use, with its first `committed_bytes`
+    /// committed. `None`: no address space, or the commit was refused. Then the chunks are
+    /// unchanged, except that a root chunk may have been added.
     ///
     /// Committed chunks come first: those of the preferred size and slightly smaller, then larger
     /// ones, then the smallest that fit; then all of these in any commit state; then a new root
@@ -244,7 +244,7 @@ impl Space {
         self.chunks.enlarge(chunk)
     }
 
-    /// Takes a chunk back. It merges with its free buddies, and gives its memory back if the policy
+    /// Takes a chunk back. It merges with its free buddies, and its memory goes back if the policy
     /// says so.
     pub fn give_back(&mut self, chunk: ChunkId) {
         self.note(|chunks| {

@@ -59,8 +59,8 @@ impl Settings {
         }
     }
 
-    /// The level that an arena wants for its next chunk when it has `chunks`. A size larger than a
-    /// root chunk means a root chunk (the boot loader's first one, 16).
+    /// The wanted level of an arena's next chunk when it has `chunks`. A size above a root chunk
+    /// means a root chunk (the boot loader's first one, 16).
     pub fn wanted_level(&self, sizes: &[usize], chunks: usize) -> Level {
         let bytes = sizes[chunks.min(sizes.len() - 1)];
         self.geometry.level_fitting(bytes).unwrap_or(Level::ROOT)

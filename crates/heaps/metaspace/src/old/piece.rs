@@ -12,7 +12,7 @@ use std::num::NonZeroUsize;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Piece(NonZeroUsize);
 
-/// The first words of every piece: its size and two links, free blocks and chunk headers alike.
+/// The first words of every piece, a free block or a chunk header alike: its size and two links.
 const SIZE: usize = 0;
 const NEXT: usize = 1;
 const PREVIOUS: usize = 2;
@@ -34,7 +34,7 @@ impl Piece {
         self.0.get()
     }
 
-    /// Word `index` of it.
+    /// Word `index` of the piece.
     pub fn get(self, index: usize) -> usize {
         // SAFETY: `at` promised that the words used by a piece's owner are committed and nobody
         // else's; the address came from a reservation with exposed provenance.

@@ -1,4 +1,4 @@
-//! The decisions of a real JVM 11 about its metaspace, and their comparison with this one's.
+//! A real JVM 11's decisions about its metaspace, compared with this heap's.
 //!
 //! A recording is text, an event a line after a header line that begins with `#old-metaspace 1`.
 //! Chunks are given as node (numbered in the order of mapping), kilobytes from the node's base, and

@@ -47,7 +47,7 @@ impl KindRow {
 pub struct LoaderRow {
     /// Arenas.
     pub arenas: u64,
-    /// Their chunks of all kinds; none of them is free.
+    /// Their chunks of all kinds; none is free.
     pub chunks: KindRow,
 }
 
