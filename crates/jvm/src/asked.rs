@@ -1,5 +1,5 @@
-//! What was asked of a JVM's metaspace, by kind of loader and by type of metadata: all that a
-//! workload without chunks can say of itself.
+//! Requests to a JVM's metaspace, by kind of loader and by type of metadata: all that a workload
+//! without chunks can tell.
 
 use crate::At;
 use hashbrown::HashMap;
@@ -56,7 +56,7 @@ pub struct Type {
     pub live: Blocks,
 }
 
-/// What was asked for up to a moment.
+/// The requests up to a moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Asked {
     /// The moment: ns since the recording began.
@@ -71,7 +71,7 @@ pub struct Asked {
     pub peak_bytes: u64,
     /// ns since the recording began.
     pub peak_ns: u64,
-    /// Rows of events up to it.
+    /// Rows of events up to the moment.
     pub peak_row: u64,
     /// Requests that the JVM refused.
     pub refused: u64,

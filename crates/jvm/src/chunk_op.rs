@@ -1,9 +1,9 @@
-//! What `chunks.parquet` of a recorded JVM says: the operations on chunks, and their names.
+//! The vocabulary of a JVM's `chunks.parquet`: the operations on chunks, and their names.
 
 use heaplab_trace::TraceError;
 use heaplab_trace::tables::{ChunkEvent, OpName, Tables};
 
-/// What a metaspace did with the chunks that its arenas are made of.
+/// An operation of a metaspace on the chunks of its arenas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum ChunkOp {
     /// `bytes` is the commit granule, `address` a code of the policy by which the heap gives memory
@@ -28,7 +28,7 @@ pub enum ChunkOp {
     Commit,
     /// A range was uncommitted.
     Uncommit,
-    /// What a chunk or a block had left over went to the free blocks of `arena`.
+    /// The rest of a chunk or a block went to the free blocks of `arena`.
     Leftover,
     /// Everything that could be uncommitted was asked to be.
     Purge,
@@ -64,7 +64,7 @@ impl ChunkOp {
         Self::ALL.iter().find(|(op, _)| *op == self).map_or("granule", |(_, name)| name)
     }
 
-    /// The operation of a row; `None`: this version knows none of that name.
+    /// The operation of a row; `None`: this version does not know the name.
     pub fn of(event: &ChunkEvent) -> Option<ChunkOp> {
         let known = Self::ALL.iter().find(|(_, name)| *name == event.op.text());
         known.map(|(op, _)| *op)
@@ -80,7 +80,7 @@ impl From<ChunkOp> for OpName {
 /// Whether every operation is known.
 ///
 /// # Errors
-/// One is not: a newer heaplab wrote the file, or it is damaged.
+/// A name is unknown: a newer heaplab wrote the file, or the file is damaged.
 pub fn all_are_known(tables: &Tables) -> Result<(), TraceError> {
     let unknown = tables.chunks.iter().position(|event| ChunkOp::of(event).is_none());
     let Some(row) = unknown else { return Ok(()) };

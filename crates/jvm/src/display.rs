@@ -1,14 +1,13 @@
 //! The statistics as text, line for line in the form of `jcmd VM.metaspace`, with what that does
 //! not print: the kinds of loaders first.
 //!
-//! Not in a recording, and so not here: how many classes there are and how many of them are shared
-//! (CDS maps those without a word in the log), the bytes of the chunk header pool, limits and
-//! thresholds, and the layout of compressed class pointers.
+//! Missing in a recording, and so here: the numbers of classes and shared classes (CDS maps those
+//! without a line in the log), the bytes of the chunk header pool, limits and thresholds, and the
+//! layout of compressed class pointers.
 //!
-//! Deviation: levels without chunks are left out, and "In free chunks" counts what lies in
-//! committed granules. JDK 17 to 25 add the non-class free chunks twice
-//! (`MetaspaceReporter::print_report`), so that their free lists and that line can exceed what is
-//! committed.
+//! Deviation: levels without chunks are left out, and "In free chunks" counts bytes in committed
+//! granules. JDK 17 to 25 add the non-class free chunks twice (`MetaspaceReporter::print_report`),
+//! so their free lists and that line can exceed the committed bytes.
 
 use crate::Reclaim;
 use crate::statistics::{FreeBlocks, FreeChunks, InUse, LEVELS, Loader, Statistics};
@@ -22,7 +21,7 @@ impl fmt::Display for Statistics {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
         self.kinds_table(out)?;
         self.loaders_table(out)?;
-        // jcmd adds the classes of the CDS archive, and says how many those are.
+        // jcmd adds the classes of the CDS archive, and gives their number.
         let classes = self
             .classes
             .map_or_else(String::new, |classes| format!(", {classes} classes beside those of CDS"));
@@ -124,7 +123,7 @@ impl Statistics {
         Ok(())
     }
 
-    /// The counters by their names in HotSpot, and the settings that a recording tells.
+    /// The counters by their HotSpot names, and the recorded settings.
     fn internals(&self, out: &mut fmt::Formatter) -> fmt::Result {
         let counters = &self.counters;
         writeln!(

@@ -1,9 +1,9 @@
-//! Which granules are committed, as ranges: a row of a recording costs the same however long its
-//! range is, so that a damaged or made-up recording costs no more memory than it has rows.
+//! The committed granules, as ranges. A row of a recording costs the same for a range of any
+//! length, so a damaged or crafted recording costs no more memory than it has rows.
 
 use std::collections::BTreeMap;
 
-/// Most granules that are believed to be committed at a time: 256 GB of them at HotSpot's 64 KB.
+/// Most granules accepted as committed at a time: 256 GB at HotSpot's 64 KB.
 pub const GRANULES_LIMIT: u64 = 1 << 22;
 
 /// Granules by number: address over size.
@@ -39,7 +39,7 @@ impl Granules {
             .sum()
     }
 
-    /// All of them, in order.
+    /// All ranges, in order.
     pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
         self.ranges.iter().flat_map(|(start, end)| *start..*end)
     }

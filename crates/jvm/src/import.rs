@@ -19,8 +19,7 @@ pub enum Format {
 /// How the formats of JVMs are called where a trace is in none.
 const NAMES: &str = "a JVM's log, a metaspace trace";
 
-/// Imports `input`, expanding it if it is compressed; `None`: the format is told from its first
-/// line.
+/// Imports `input`, expanding compressed input; `None`: the first line decides the format.
 ///
 /// # Errors
 /// As [`heaplab_trace::import::import`].

@@ -1,9 +1,9 @@
-//! HotSpot's metaspace as a JVM tells of it: its log and workloads of it as events, and what it
-//! held at any moment of the recording, as `jcmd VM.metaspace` says it.
+//! HotSpot's metaspace: a JVM's log and workloads as events, and the metaspace at any moment of the
+//! recording, as `jcmd VM.metaspace` prints it.
 //!
-//! For whoever asks why a JVM's metaspace is so large. The input is a bundle recorded by `heaplab
-//! record --jvm-metaspace` or imported from a JVM's log: blocks are its events, chunks its table of
-//! chunks. From these the real metaspace is rebuilt ([`shadow`]) and counted ([`statistics`]).
+//! For readers who ask why a JVM's metaspace is so large. The input is a bundle recorded by
+//! `heaplab record --jvm-metaspace` or imported from a JVM's log: blocks are its events, chunks its
+//! table of chunks. From these [`shadow`] rebuilds the metaspace, and [`statistics`] counts it.
 //!
 //! ```
 //! use heaplab_jvm::{At, import, report};

@@ -16,7 +16,7 @@ pub enum Reclaim {
     Aggressive,
     /// Nothing is uncommitted.
     None,
-    /// There is no such setting: JDK 21 removed it.
+    /// The JVM has no such setting: JDK 21 removed it.
     Removed,
 }
 

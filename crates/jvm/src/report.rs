@@ -1,4 +1,4 @@
-//! What the metaspace of a JVM held at a moment: one pass over the recording.
+//! The contents of a JVM's metaspace at a moment, by one pass over the recording.
 
 use crate::chunk_op::{ChunkOp, all_are_known};
 use crate::shadow::Shadow;
@@ -61,7 +61,7 @@ pub struct Point {
     pub used_bytes: u64,
 }
 
-/// What a recording's metaspace held at a moment.
+/// The contents of a recording's metaspace at a moment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// The moment: ns since the recording began.
@@ -84,14 +84,14 @@ pub fn is_metaspace(tables: &Tables) -> bool {
     tables.arenas.iter().any(|arena| arena.kind == "non-class" || arena.kind == "class")
 }
 
-/// Whether it says where its blocks lay, so that a [`report`] can be made. An imported
-/// `#metaspace-trace` says what was asked for ([`crate::asked`]).
+/// Whether the recording has the places of its blocks, which a [`report`] needs. An imported
+/// `#metaspace-trace` only has the requests ([`crate::asked`]).
 pub fn has_chunks(tables: &Tables) -> bool {
     is_metaspace(tables) && !tables.chunks.is_empty()
 }
 
-/// Looks at the JVM of row `process` of a recording: one pass over the events of all (rows are
-/// counted over all of them).
+/// Reports on the JVM of row `process` of a recording. One pass reads the events of all processes,
+/// because rows are counted over all of them.
 ///
 /// # Errors
 /// The events cannot be read.
@@ -129,7 +129,7 @@ pub fn reports(
     Ok(passes.into_iter().map(Pass::finish).collect())
 }
 
-/// The metaspace of one JVM itself as it was at a moment, chunk by chunk and block by block.
+/// One JVM's whole metaspace at a moment, chunk by chunk and block by block.
 ///
 /// # Errors
 /// The events cannot be read.
@@ -186,7 +186,7 @@ struct Pass<'t> {
     peak_chunks: usize,
     at: At,
     taken: Option<Taken>,
-    /// Whether the metaspace itself is wanted, and as it was at the moment.
+    /// Whether the caller wants the metaspace itself at the moment.
     keeps_shadow: bool,
     kept: Option<Shadow>,
 }

@@ -1,5 +1,5 @@
-//! The recorded metaspace, rebuilt from what the recording says of blocks and chunks: no model of
-//! how HotSpot decides, only of what its chunks hold afterwards.
+//! The recorded metaspace, rebuilt from the recorded blocks and chunks. It does not model HotSpot's
+//! decisions, only the contents of its chunks afterwards.
 //!
 //! A chunk that is taken is split off the free chunk it lies in, buddy by buddy; one that is given
 //! back merges with its buddy as long as that is free and whole. So free chunks need no events of
@@ -40,18 +40,18 @@ const CLASS_NODES_LIMIT: usize = 16;
 pub struct Chunk {
     /// Its size.
     pub bytes: u64,
-    /// Its committed beginning, as its header says.
+    /// Bytes committed from its beginning, by its header.
     pub committed_bytes: u64,
     /// Up to where blocks were given.
     pub used_bytes: u64,
-    /// Who has it.
+    /// The chunk's owner.
     pub owner: Owner,
 }
 
-/// Who has a chunk.
+/// The owner of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// It is in the free lists.
+    /// The chunk is in the free lists.
     Free,
     /// The arena of this row; 0: the JVM itself.
     Arena(u32),
@@ -78,7 +78,7 @@ pub struct LiveArena {
 }
 
 impl LiveArena {
-    /// What lies from `address` on in a free block is no longer part of that.
+    /// The part of a free block from `address` on no longer belongs to it.
     fn cut_off(&mut self, address: u64) {
         if let Some((from, bytes)) = self.free_blocks.range_mut(..address).next_back() {
             *bytes = (*bytes).min(address - from);
@@ -86,8 +86,8 @@ impl LiveArena {
     }
 }
 
-/// A block that lives: its arena, where it lies, the bytes asked for and to be used, its stack, and
-/// whether it is a class.
+/// A live block: its arena, its place, requested and usable bytes, its stack, and whether it is a
+/// class.
 #[derive(Clone, Copy, Debug)]
 struct Live {
     owner: u32,
@@ -136,8 +136,8 @@ pub struct Counters {
     pub leftovers: u64,
     /// Ranges committed.
     pub commits: u64,
-    /// Ranges uncommitted, of which something was committed (`VirtualSpaceNode::uncommit_range`
-    /// counts no others).
+    /// Uncommitted ranges with a committed part (`VirtualSpaceNode::uncommit_range` counts no
+    /// others).
     pub uncommits: u64,
     /// Chunks taken.
     pub chunks_taken: u64,
@@ -155,14 +155,14 @@ pub struct Counters {
     pub purges: u64,
 }
 
-/// The metaspace as it was when it had reached its limit.
+/// The metaspace when it had reached its limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Full {
-    /// The limit: what was committed, and what could have been beyond that.
+    /// The limit: the committed bytes, and those that could have been committed beyond.
     pub limit_bytes: u64,
-    /// What was committed.
+    /// Committed bytes.
     pub committed_bytes: u64,
-    /// What blocks took of it.
+    /// Of these, bytes in blocks.
     pub used_bytes: u64,
 }
 
@@ -171,7 +171,7 @@ pub struct Full {
 pub struct Shadow {
     /// All chunks, by where they begin.
     pub chunks: BTreeMap<u64, Chunk>,
-    /// Reserved address space: where, bytes, whether it is class space.
+    /// Reserved address space: start, bytes, whether it is class space.
     pub nodes: Vec<(u64, u64, bool)>,
     /// Live arenas by row.
     pub arenas: BTreeMap<u32, LiveArena>,
@@ -213,7 +213,7 @@ impl Shadow {
         }
     }
 
-    /// Whether the recording says of blocks that they are classes.
+    /// Whether the recording marks blocks that are classes.
     pub fn knows_classes(&self) -> bool {
         self.class_stacks.contains(&true)
     }
@@ -308,8 +308,8 @@ impl Shadow {
         arena.live_blocks += 1;
         arena.live_bytes += event.size;
         arena.objects.push(event.object);
-        // Where two threads take of one block, the second may be told first: its address then lies
-        // behind the block's beginning, which is the other's.
+        // If two threads take parts of one block, the log may name the second first. Its address
+        // then lies behind the block's beginning, which is the first's.
         let around = arena
             .free_blocks
             .range(..=event.address)
@@ -409,8 +409,8 @@ impl Shadow {
             }
             ChunkOp::Leftover => self.leftover(event),
             ChunkOp::Purge => self.counters.purges += 1,
-            // Until the size limit there is no more left than until the threshold: it is the limit
-            // that refused.
+            // If the size limit leaves no more than the threshold does, the limit is the one that
+            // refused.
             ChunkOp::Limit if bytes <= address => {
                 self.counters.commits_refused_at_max += 1;
                 let committed_bytes = self.committed_bytes();
@@ -422,13 +422,12 @@ impl Shadow {
         }
     }
 
-    /// What a block or a chunk leaves over goes to an arena's free blocks.
+    /// The rest of a block or a chunk goes to an arena's free blocks.
     fn leftover(&mut self, event: &ChunkEvent) {
         let (address, bytes) = (event.address, event.bytes);
         self.counters.leftovers += 1;
         self.raise(address, bytes);
-        // JDK 24 and later give what a block of class space leaves over to the arena that is not of
-        // class space.
+        // JDK 24 and later give the rest of a class-space block to the non-class arena.
         let partner = self.partners.get(event.arena as usize).copied().flatten();
         for row in [Some(event.arena), partner].into_iter().flatten() {
             if let Some(arena) = self.arenas.get_mut(&row) {
@@ -441,8 +440,8 @@ impl Shadow {
         }
     }
 
-    /// The granules of a range. Nothing larger than a root chunk is committed at once: a row that
-    /// says so is damaged.
+    /// The granules of a range. One commit covers at most a root chunk, so a row with more is
+    /// damaged.
     fn granules_of(&self, address: u64, bytes: u64) -> Option<(u64, u64)> {
         address.checked_add(bytes)?;
         let first = address / self.granule_bytes;

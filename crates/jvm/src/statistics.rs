@@ -1,5 +1,5 @@
-//! What the metaspace holds, counted as `jcmd VM.metaspace` counts it, and by kind of loader, which
-//! that does not do.
+//! Counts the metaspace as `jcmd VM.metaspace` does, and also by kind of loader, which jcmd does
+//! not.
 
 use crate::Reclaim;
 use crate::shadow::{Counters, Full, Owner, ROOT_BYTES, Shadow};
@@ -20,7 +20,7 @@ pub struct InUse {
     pub chunks: u64,
     /// Their size.
     pub capacity_bytes: u64,
-    /// What of it is committed: used + free + waste.
+    /// Of these, committed bytes: used + free + waste.
     pub committed_bytes: u64,
     /// Up to where blocks were given.
     pub used_bytes: u64,
@@ -51,7 +51,7 @@ pub struct FreeChunks {
     pub capacity_bytes: u64,
     /// Committed, as their headers say and `VM.metaspace` prints.
     pub committed_bytes: u64,
-    /// What lies in committed granules, which is what memory is spent on.
+    /// Bytes in committed granules: the memory that these chunks cost.
     pub in_granules_bytes: u64,
 }
 
@@ -60,7 +60,7 @@ pub struct FreeChunks {
 pub struct FreeBlocks {
     /// Blocks.
     pub blocks: u64,
-    /// Bytes of them; they count as used.
+    /// Bytes of these blocks; they count as used.
     pub bytes: u64,
 }
 
@@ -75,7 +75,7 @@ pub struct Space {
     pub nodes: u64,
     /// Chunks in use by level.
     pub in_use: [InUse; LEVELS],
-    /// All of them.
+    /// The sum over all levels.
     pub in_use_total: InUse,
     /// Free chunks by level.
     pub free: [FreeChunks; LEVELS],
@@ -83,7 +83,7 @@ pub struct Space {
     pub free_blocks: FreeBlocks,
 }
 
-/// What the loaders of one kind hold in one space.
+/// The holdings of one kind of loader in one space.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Kind {
     /// `boot`, `standard`, `hidden`, `reflection`; empty: not known.
@@ -102,11 +102,11 @@ pub struct Kind {
     pub free_blocks: FreeBlocks,
     /// Arenas of loaders that have made exactly one class.
     pub of_one_class: u64,
-    /// Chunks of those.
+    /// The chunks of these arenas.
     pub of_one_class_in_use: InUse,
 }
 
-/// What one class loader holds in both spaces.
+/// The holdings of one class loader in both spaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Loader {
     /// Its name in the recording (`loader 17`, numbered by birth), or that of its arena where its
@@ -114,15 +114,15 @@ pub struct Loader {
     pub name: String,
     /// Its kind.
     pub kind: String,
-    /// Classes, but for those of the CDS archive: blocks of its class arena, and those which the
-    /// recording calls so elsewhere (JVMs without compressed class pointers have no class space,
-    /// and JDK 24 and later keep interfaces out of it). `None`: not known, since there is neither.
+    /// Classes, without those of the CDS archive: blocks of the class arena, and blocks that the
+    /// recording marks as classes elsewhere (JVMs without compressed class pointers have no class
+    /// space, and JDK 24 and later keep interfaces out of it). `None`: the recording has neither.
     pub classes: Option<u64>,
     /// Its chunks.
     pub in_use: InUse,
     /// Granules with free chunks that stay committed because of its chunks, and perhaps others'.
     pub pinned_granules: u64,
-    /// Of these, those in which nobody else has a chunk.
+    /// Of these, granules without a chunk of another loader.
     pub pinned_alone: u64,
     /// The free chunks' bytes in the latter: they could go if this loader did.
     pub pinned_alone_bytes: u64,
@@ -140,12 +140,12 @@ pub struct Pinned {
     pub chunks_in_use: u64,
     /// Bytes of these chunks.
     pub in_use_bytes: u64,
-    /// What of `free_bytes` lies in wholly free quarters of a granule: could be uncommitted with
-    /// granules of that size.
+    /// The part of `free_bytes` in wholly free quarters of a granule: quarter-sized granules could
+    /// be uncommitted.
     pub free_in_quarters_bytes: u64,
     /// Granules in which nothing is in use, although they are committed.
     pub idle_granules: u64,
-    /// Bytes of those: a purge uncommits them.
+    /// Bytes of idle granules: a purge uncommits them.
     pub idle_bytes: u64,
 }
 
@@ -177,7 +177,7 @@ pub struct Statistics {
     pub chunk_headers: u64,
     /// What happened so far.
     pub counters: Counters,
-    /// The metaspace when `MaxMetaspaceSize` refused something last; `None`: it has not.
+    /// The metaspace when `MaxMetaspaceSize` last refused a request; `None`: it never did.
     pub full: Option<Full>,
 }
 
@@ -272,7 +272,7 @@ impl Statistics {
             }
             let loader = loaders.of(tables, *row);
             loader.in_use.add(&in_use);
-            // A block of class space whose type is not known is a class as well.
+            // A class-space block of unknown type is a class as well.
             let classes = if class { arena.live_blocks } else { arena.live_classes };
             if class || shadow.knows_classes() {
                 loader.classes = Some(loader.classes.unwrap_or(0) + classes);
@@ -366,7 +366,7 @@ impl Loaders {
         }
     }
 
-    /// The classes of all; `None`: nobody's are known.
+    /// The sum of all loaders' classes; `None`: no loader's are known.
     fn classes(&self) -> Option<u64> {
         self.0.values().filter_map(|loader| loader.classes).reduce(|sum, classes| sum + classes)
     }
@@ -403,13 +403,14 @@ pub fn in_granules(shadow: &Shadow, from: u64, bytes: u64) -> u64 {
     shadow.committed_within(from, bytes)
 }
 
-/// `each` gets every pinned granule: the rows of the arenas that have chunks in it, and its free
+/// Calls `each` with every pinned granule: the rows of the arenas with chunks in it, and its free
 /// bytes.
 fn pinned(shadow: &Shadow, mut each: impl FnMut(&[u32], u64)) -> Pinned {
     let (granule, mut pinned) = (shadow.granule_bytes, Pinned::default());
     for base in shadow.granules() {
         let before = shadow.chunks.range(..=base).next_back().map(|(base, chunk)| (*base, *chunk));
-        // A chunk of a granule or more: in use, the granule is its owner's; free, it is idle.
+        // A chunk of a granule or more: if in use, the granule belongs to its owner; if free, it is
+        // idle.
         if let Some((_, chunk)) =
             before.filter(|(start, chunk)| chunk.bytes >= granule && base - start < chunk.bytes)
         {

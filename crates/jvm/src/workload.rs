@@ -1,22 +1,22 @@
 //! A recorded metaspace workload without addresses: `#metaspace-trace 1`, the format of
 //! traces/metaspace.
 //!
-//! After the header one event a line, `dt_us op args`, dt in microseconds since the line before: `b
-//! A S K` arena A is born (S: n non-class, c class, m micro non-class; K: its class loader, whose
-//! other arena is its partner), `a A W T` W words are allocated in it (T: type of metadata, -1: not
-//! known), `f A W T` the same, served from what was given back, `x A W` a request that was refused,
-//! `d A W I` allocation number I is given back (-1: not known which), `k A` the arena dies, `p`
-//! free memory is given back. Arenas and allocations are numbered from 0 in the order of the file.
+//! After the header the file has one event a line, `dt_us op args`, with dt in microseconds since
+//! the line before. `b A S K`: arena A is born (S: n non-class, c class, m micro non-class; K: its
+//! class loader, whose other arena is its partner). `a A W T`: an allocation of W words in it (T:
+//! type of metadata, -1: unknown). `f A W T`: the same, from free blocks. `x A W`: a refused
+//! request. `d A W I`: allocation number I is given back (-1: unknown which). `k A`: the arena
+//! dies. `p`: free memory is given back. Arenas and allocations are numbered from 0 in the order of
+//! the file.
 //!
-//! What kind a loader is stands in a table of its own ([`name_kinds`]); without it the first loader
-//! is the boot loader and all others are standard ones. Requests are aligned to a word, and say so:
-//! a heap that aligns further does not place blocks where HotSpot does. A purge becomes a trim,
-//! which a replay asks of its heap, and a mark.
+//! A loader's kind is in a table of its own ([`name_kinds`]). Without the table, the first loader
+//! is the boot loader and all others are standard ones. Requests state an alignment of a word: a
+//! heap that aligns further does not place blocks where HotSpot does. A purge becomes a mark and a
+//! trim; a replay asks its heap to trim.
 //!
-//! A line that cannot be understood, breaks off without a line feed, or contradicts those before
-//! it, ends the import there: what was read stays, and `meta.cut` says where and why. With
-//! `lenient` lines that contradict, and a last one that breaks off, are dropped and counted
-//! instead.
+//! A line that cannot be parsed, lacks its line feed, or contradicts earlier lines ends the import
+//! there: earlier lines stay, and `meta.cut` says where and why. With `lenient`, contradicting
+//! lines and an incomplete last line are dropped and counted instead.
 //!
 //! [`Writer`] is the way back.
 
@@ -40,7 +40,7 @@ const WORD_BYTES: u64 = 8;
 const WORD_LOG2: u8 = 3;
 /// Most types of metadata that get a stack of their own.
 const TYPES_MAX: usize = 1000;
-/// Most words of a request: no block is larger than a root chunk of 16 MB (`Settings`,
+/// Most words of a request. No block exceeds a root chunk of 16 MB (`Settings`,
 /// metaspaceSettings.hpp of JDK 17), and no class file can ask for as much (its tables have at most
 /// 65,535 entries).
 const WORDS_MAX: u64 = (16 << 20) / WORD_BYTES;
@@ -111,8 +111,8 @@ pub fn import<R: BufRead, S: EventSink>(
         match step(lines, &mut importer, std::mem::take(&mut first)) {
             Ok(true) => {}
             Ok(false) => break,
-            // Of what is wrong with the trace itself, not with where its events go, what stands
-            // before it is kept.
+            // For an error of the trace itself, not of the destination of its events, the lines
+            // before it are kept.
             Err(error) if importer.rows > 0 && ends_the_trace(&error, &options.name) => {
                 importer.out.meta.cut = Some(error.to_string());
                 break;
@@ -123,7 +123,7 @@ pub fn import<R: BufRead, S: EventSink>(
     Ok(importer.finish())
 }
 
-/// Whether the error is of the trace itself: of its text, or of what it says.
+/// Whether the error is the trace's own: in its text or its content.
 fn ends_the_trace(error: &TraceError, name: &std::path::Path) -> bool {
     match error {
         TraceError::Malformed { path, .. }
@@ -377,11 +377,11 @@ impl<S: EventSink> Importer<'_, S> {
     }
 }
 
-/// Names the kinds of arenas by the table that lies beside a trace: `X.arenas.csv[.gz]` beside
-/// `X.trace[.gz]`. Without such a table nothing is named.
+/// Names the kinds of arenas by the table beside a trace: `X.arenas.csv[.gz]` beside
+/// `X.trace[.gz]`. Without a table nothing is named.
 ///
 /// # Errors
-/// The table cannot be read, or a line of it is wrong.
+/// The table cannot be read, or has a wrong line.
 pub fn name_kinds_beside(
     imported: &mut Imported,
     trace: &std::path::Path,
@@ -401,10 +401,9 @@ pub fn name_kinds_beside(
     Ok(())
 }
 
-/// Sets the kinds of loaders from the table that lies beside a trace, `arena,clms,space,kind,...`,
-/// a line an arena. Returns how many arenas it named. `name` is the table's, for messages. The
-/// table of a whole trace may lie beside a part of it: arenas that the part does not reach are
-/// counted in `losses`.
+/// Sets the kinds of loaders from the table beside a trace, `arena,clms,space,kind,...`, a line an
+/// arena. Returns the number of named arenas. `name` is the table's, for messages. The table of a
+/// whole trace may lie beside a part of it: arenas outside of the part are counted in `losses`.
 pub fn name_kinds(
     imported: &mut Imported,
     table: &str,
@@ -618,8 +617,8 @@ mod tests {
 
     #[test]
     fn what_was_imported_is_written_as_it_was() {
-        // Without what the format says twice or does not know: who was served from free blocks,
-        // which block was given back.
+        // Without fields that the format repeats or lacks: who was served from free blocks, which
+        // block was given back.
         let text = SMALL.replace(" f 0", " a 0").replace("0 d 2 4 -1\n", "");
         let (events, imported) = read(&text, false).unwrap();
         let (back, written) = write(&events, &imported, None).unwrap();
@@ -631,7 +630,7 @@ mod tests {
             written.kinds,
             "arena,clms,space,kind\n0,0,n,boot\n1,0,c,boot\n2,1,n,standard\n"
         );
-        // A trace whose first loader is a micro loader, whose class arena comes first, and in which
+        // A trace whose first loader is a micro loader, whose class arena comes first, and whose
         // time stands still.
         let text = format!("{HEADER} dt_us op args\n0 b 0 m 1\n0 b 1 c 2\n0 b 2 n 2\n0 a 1 1 99\n");
         let (events, imported) = read(&text, false).unwrap();
@@ -773,7 +772,7 @@ mod tests {
                 .to_string();
             assert!(said.contains("t.csv: line 2") && said.contains(expected), "{said}");
         }
-        // Of a trace that ends between two lines nothing else says that it was cut.
+        // Nothing else tells that a trace was cut between two lines.
         assert_eq!(
             name_kinds(
                 &mut imported,

@@ -7,8 +7,8 @@
 //! possibilities of a loader's two arenas are intersected; of the remaining kinds the most frequent
 //! is taken. Levels: `metaspaceArenaGrowthPolicy.cpp` of JDK 17 to 25.
 
-/// Kinds by name, with the most frequent of those that look alike first: level of the first chunk
-/// of the non-class arena, and of the class arena.
+/// Kinds by the levels of their first chunks, non-class and class arena. Of kinds that look alike,
+/// the most frequent is first.
 const KINDS: [(&str, u8, u8); 4] =
     [("standard", 12, 13), ("hidden", 14, 14), ("reflection", 13, 14), ("boot", 2, 6)];
 

@@ -28,8 +28,8 @@ pub struct Decorations {
 
 /// The message of a line. Addresses are as printed, sizes in words of 8 bytes.
 ///
-/// `explicit`: the log says where every leftover goes ("arena"); otherwise ("sm", up to JDK 23)
-/// this follows from the salvaged blocks.
+/// `explicit`: the log names each rest's destination ("arena"). Otherwise ("sm", up to JDK 23) it
+/// follows from the salvaged blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message<'a> {
     /// A message about an arena.
@@ -108,12 +108,12 @@ pub enum ArenaMessage {
     FromFreeBlocks,
     /// It gives no block.
     Failed,
-    /// A chunk was added to it.
+    /// The arena got a chunk.
     NewChunk,
     /// Its number of chunks when it gives a block of its current one, and the words used of this
     /// chunk.
     Level { chunks: u64, base: u64, used: u64 },
-    /// It has given back so many chunks: all of its own.
+    /// The arena has given back all of its chunks: this many.
     GaveBack { chunks: u64 },
     /// JDK 17: the committed rest of the retired chunk goes to the free blocks.
     Salvaging { base: u64, used: u64, rest: u64 },
@@ -275,8 +275,8 @@ fn arena_message(text: &[u8]) -> Option<ArenaMessage> {
                 ArenaMessage::Requested { words: number(rest)?.0 }
             } else if let Some(rest) = text.strip_prefix(b"returning block (") {
                 let (address, words, rest) = block(rest)?;
-                // A block from the free blocks has two such lines: first with their state, then as
-                // any other.
+                // A block from the free blocks has two such lines: first with the blocks' state,
+                // then the usual one.
                 if rest.starts_with(b") with wastage ") {
                     return Some(ArenaMessage::Other);
                 }
@@ -364,7 +364,7 @@ fn chunk_manager(text: &[u8]) -> Option<Message<'_>> {
     }
     if let Some(rest) = rest.strip_prefix(b"returning chunk @") {
         let (base, level, _) = chunk(rest)?;
-        // A chunk that could not be committed goes back free as it came ("f"): nobody had it.
+        // A chunk that could not be committed goes back as it came, free ("f"): nobody had it.
         let in_use = after(rest, b", ")?.starts_with(b"u");
         return Some(if in_use {
             Message::ChunkBack { base, level }

@@ -42,7 +42,7 @@ fn every_committed_byte_is_somebodys() {
                 in_use.committed_bytes,
                 in_use.used_bytes + in_use.free_bytes + in_use.waste_bytes
             );
-            // JDK 17 with CDS keeps the first 1 KB of class space as a chunk of nobody's.
+            // JDK 17 with CDS keeps the first 1 KB of class space as a chunk without an owner.
             let accounted = in_use.committed_bytes + statistics.free_chunks_bytes();
             let missing = statistics.committed_bytes() - accounted;
             assert!(missing <= 1024, "row {row}: {missing} of {}", statistics.committed_bytes());
@@ -70,8 +70,8 @@ fn moments_are_what_they_say() {
     assert_eq!(end.timeline.last().unwrap().used_bytes, end.statistics.in_use().used_bytes);
 }
 
-/// A log may say what no JVM can: chunks and blocks at the end of the address space, where they
-/// would reach beyond it.
+/// A log may claim the impossible: chunks and blocks that reach beyond the end of the address
+/// space.
 #[test]
 fn chunks_that_no_address_space_holds_are_no_panic() {
     let messages = [
@@ -101,8 +101,8 @@ fn chunks_that_no_address_space_holds_are_no_panic() {
     );
 }
 
-/// A made-up log that names the smallest granule and commits as much as it can with every line:
-/// neither memory nor time grow with what it claims.
+/// A crafted log that names the smallest granule and commits as much as it can with every line:
+/// memory and time do not grow with its claims.
 #[test]
 fn a_log_that_claims_to_commit_everything_costs_no_more_than_its_lines() {
     let mut log = String::from(
@@ -136,8 +136,8 @@ fn the_policy_is_of_the_recorded_version() {
     }
 }
 
-/// The counters are HotSpot's: what its log says of each operation, as often as it says so; also of
-/// a JVM whose `MaxMetaspaceSize` refuses chunks that were split off already.
+/// The counters are HotSpot's: each operation counts as often as the log names it, even for a JVM
+/// whose `MaxMetaspaceSize` refuses chunks that were already split off.
 #[test]
 fn operations_are_counted_as_the_log_has_them() {
     let refused: (_, &[u8]) =

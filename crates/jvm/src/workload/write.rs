@@ -1,16 +1,14 @@
-//! The other direction: the workload of a metaspace as `#metaspace-trace 1`, so that a recording of
-//! a JVM can be handed on, cut and edited as text, and be replayed by whatever reads the format
+//! Writes the workload of a metaspace as `#metaspace-trace 1`. As text, a JVM's recording can be
+//! handed on, cut and edited, and any reader of the format can replay it
 //! (`studies/elastic-metaspace/whitebox` replays it into HotSpot itself).
 //!
 //! The format has arenas, words, types of metadata and time in microseconds. It has no room for
-//! addresses, threads, names of loaders, chunks, and marks other than purges, nor for who served a
-//! request from free blocks: every request becomes an `a` line. What kind a loader is goes to the
-//! table beside it ([`Writer::finish`]), of which the trace itself tells only the first loader and
-//! micro loaders.
+//! addresses, threads, names of loaders, chunks, marks other than purges, and requests served from
+//! free blocks: every request becomes an `a` line. Loaders' kinds go to the table beside it
+//! ([`Writer::finish`]); the trace itself tells only the first loader and micro loaders.
 //!
-//! What the importer makes of the text is the same workload: the same arenas, partners and kinds,
-//! the same requests at the same words, types and moments (to the microsecond), the same deaths, in
-//! the same order.
+//! Importing the text gives the same workload: the same arenas, partners and kinds, the same
+//! requests with words, types and moments (to the microsecond), the same deaths, in the same order.
 
 use super::{HEADER, WORD_BYTES, WORD_LOG2, WORDS_MAX};
 use crate::log::type_number;
@@ -22,7 +20,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// What was written.
+/// Counts of the written rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// Lines behind the header.
@@ -30,12 +28,11 @@ pub struct Written {
     /// Marks that the format has no line for.
     pub marks_left_out: u64,
     /// The table of the arenas' kinds, `arena,clms,space,kind`, for
-    /// [`name_kinds`](super::name_kinds). Arenas whose kind is not known are not in it.
+    /// [`name_kinds`](super::name_kinds). It leaves out arenas of unknown kind.
     pub kinds: String,
 }
 
-/// Writes a workload. It takes **all** rows of the bundle in order, whatever their process: rows of
-/// other processes than the one asked for are passed over.
+/// Writes a workload. Takes **all** rows of the bundle in order and skips rows of other processes.
 pub struct Writer<'t, W> {
     out: W,
     path: PathBuf,
@@ -61,8 +58,8 @@ pub struct Writer<'t, W> {
 }
 
 impl<'t, W: Write> Writer<'t, W> {
-    /// Begins. `path` is the output in errors, `source` the recording; `process`: of several, whose
-    /// rows are written.
+    /// Begins. `path` is the output in errors, `source` the recording; `process`: whose rows to
+    /// write, if there are several.
     pub fn new(
         mut out: W,
         path: PathBuf,
@@ -92,7 +89,7 @@ impl<'t, W: Write> Writer<'t, W> {
         })
     }
 
-    /// Ends, with what was written to and what it is.
+    /// Ends. Returns the sink and the counts.
     pub fn finish(mut self) -> Result<(W, Written), TraceError> {
         self.purges()?;
         self.out.flush().map_err(TraceError::io(&self.path, "write"))?;
@@ -101,7 +98,7 @@ impl<'t, W: Write> Writer<'t, W> {
 
     fn line(&mut self, time_ns: u64, what: std::fmt::Arguments<'_>) -> Result<(), TraceError> {
         let us = time_ns / 1000;
-        // Differences of whole microseconds, so that what is cut off does not add up.
+        // Differences of whole microseconds, so that rounding errors do not add up.
         let passed = i128::from(us) - i128::from(std::mem::replace(&mut self.written_us, us));
         self.written.lines += 1;
         writeln!(self.out, "{passed} {what}").map_err(TraceError::io(&self.path, "write"))
@@ -168,7 +165,7 @@ impl<'t, W: Write> Writer<'t, W> {
             arena.partner.and_then(|partner| self.arenas.get(&partner)).map(|(_, loader)| *loader);
         let loader = match partner {
             Some(loader) => loader,
-            // Number 0 says that it is the boot loader.
+            // Number 0 marks the boot loader.
             None if arena.growth_policy == "boot" && !std::mem::replace(&mut self.boot, true) => 0,
             None => {
                 self.loaders += 1;

@@ -1,11 +1,9 @@
-//! Real logs, recordings and traces with damage of every kind, and bytes that never were any:
-//! whoever reads them gives an error or a result in legal order, ends, and takes memory in
-//! proportion to what it was given. The same targets are in `fuzz/`; this is the loop that runs
-//! wherever the tests run.
+//! Real logs, recordings and traces with damage of every kind, and arbitrary bytes. Each reader
+//! gives an error or a result in legal order, ends, and takes memory in proportion to its input.
+//! `fuzz/` has the same targets; this loop runs wherever the tests run.
 //!
-//! `HEAPLAB_ANY_INPUT_SECONDS=300 cargo test --release -p heaplab-jvm --test
-//! any_input` runs each of them that long. A failing case says its seed, `HEAPLAB_ANY_INPUT_SEED=N`
-//! runs it alone.
+//! `HEAPLAB_ANY_INPUT_SECONDS=300 cargo test --release -p heaplab-jvm --test any_input` runs each
+//! of them for 300 s. A failing case prints its seed, and `HEAPLAB_ANY_INPUT_SEED=N` runs it alone.
 
 mod damage;
 mod memory;
@@ -23,12 +21,11 @@ use std::time::{Duration, Instant};
 
 /// Cases of each test where no time is given.
 const CASES: u64 = 60;
-/// Nobody needs more processor time for the some ten thousand bytes of a case, even in a debug
+/// No reader needs more processor time for the some ten thousand bytes of a case, even in a debug
 /// build.
 const PROCESSOR_SECONDS_MAX: u64 = 30;
 
-/// Processor time that this thread has had: how long others had the processor says nothing of a
-/// case.
+/// Processor time of this thread, independent of other programs' load.
 fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
@@ -125,7 +122,7 @@ fn metaspace_traces() {
     });
 }
 
-/// What a log of JDK 11 or a recording becomes, replayed.
+/// A log of JDK 11 or a recording, replayed.
 fn replayed(events: Option<Vec<recording::Event>>) {
     let events = events.unwrap_or_default();
     if let Ok((metaspace, _)) = recording::replay(&events) {

@@ -18,8 +18,8 @@ fn count(bytes: i64) {
     });
 }
 
-// SAFETY: every call goes on to the system's allocator as it came; counting touches only plain
-// cells of this thread, which need no destructor.
+// SAFETY: every call goes on to the system's allocator unchanged; the counters are plain cells of
+// this thread without a destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as i64);

@@ -32,15 +32,15 @@ pub struct Jvm {
     pub committed_bytes: u64,
     pub resident_bytes: u64,
     pub resident_anonymous_bytes: u64,
-    /// The log says where every leftover goes.
+    /// The log names each rest's destination.
     pub explicit: bool,
     /// The JVM's first lines were seen.
     pub began: bool,
-    /// It has printed its granule, once, at its beginning.
+    /// The JVM has printed its granule, which it does once, at its beginning.
     pub settled: bool,
     /// Its printed reclaim policy.
     pub reclaim: Reclaim,
-    /// It has the metaspace of JDKs before 16.
+    /// The JVM has the metaspace of JDKs before 16.
     pub old: bool,
     pub loaders: u64,
     pub last_tid: u64,
@@ -91,7 +91,7 @@ pub struct Request {
 }
 
 impl Jvm {
-    /// Takes this thread's request, if it is of `address` or of an unknown address.
+    /// Takes this thread's request for `address` or for an unknown address.
     pub fn take_request(&mut self, tid: u64, address: Option<u64>) -> Option<Request> {
         let is_it = |request: &mut Request| {
             address.is_none() || request.address.is_none() || request.address == address
@@ -172,7 +172,7 @@ impl Importer {
         }
     }
 
-    /// A JVM begins with the current one's pid: another process, if the current one has ended.
+    /// A JVM begins with the current one's pid: it is another process if the current one has ended.
     pub(super) fn begin_again(&mut self, pid: Option<u64>) {
         let processes = &self.out.tables.processes;
         if let Some(pid) = pid
