@@ -132,7 +132,7 @@ pub struct Meta {
     pub began_unix_s: u64,
     /// "x86_64", "aarch64".
     pub architecture: String,
-    /// Of a workload that no program asked for as it stands here: what it was made of.
+    /// The ingredients of a workload that no program requested as it stands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
 }
@@ -320,7 +320,7 @@ struct Unfinished(
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // After the rename nothing has this name: the error says so and does not matter.
+        // After the rename nothing has this name: removing it fails, which does not matter.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -96,8 +96,8 @@ pub fn import(
     })
 }
 
-/// What is said of a trace that begins with these bytes, in no format that is known; `others` are
-/// formats that the caller knows.
+/// The error for a trace that begins with these bytes, in an unknown format; `others` are formats
+/// that the caller knows.
 pub fn unknown(start: &[u8], options: &Options, others: &str) -> TraceError {
     let comma = if others.is_empty() { "" } else { ", " };
     TraceError::Malformed {
@@ -110,7 +110,7 @@ pub fn unknown(start: &[u8], options: &Options, others: &str) -> TraceError {
     }
 }
 
-/// Imports a format of lines, and says what became of a last line that may have been cut.
+/// Imports a format of lines, and reports a last line that may have been cut.
 ///
 /// # Errors
 /// What `import` fails with.

@@ -130,11 +130,11 @@ pub struct Thread {
 /// An arena: a region that dies as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Arena {
-    /// What it is for: "malloc", "class", "non-class", "request", ...
+    /// The arena's purpose: "malloc", "class", "non-class", "request", ...
     pub kind: String,
     /// Row of the arena that belongs to the same owner (metaspace: class and non-class).
     pub partner: Option<u32>,
-    /// Who owns it (a class loader's name).
+    /// The arena's owner (a class loader's name).
     pub loader: String,
     /// The growth policy it was made with.
     pub growth_policy: String,
@@ -169,7 +169,7 @@ pub struct Sample {
     pub committed_bytes: u64,
 }
 
-/// The name of what a heap did with a chunk. The crate that knows the recorded runtime defines
+/// The name of a heap's operation on a chunk. The crate that knows the recorded runtime defines
 /// names; the workload knows [`OpName::TRIM`] alone.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct OpName([u8; 15]);
@@ -210,11 +210,11 @@ pub struct ChunkEvent {
     pub time_ns: u64,
     /// Where the chunk, the range or the block begins.
     pub address: u64,
-    /// How long it is.
+    /// The length in bytes.
     pub bytes: u64,
     /// Row of `arenas`; 0: none.
     pub arena: u32,
-    /// Row of `processes`: whose address space it is.
+    /// Row of `processes` with this address space.
     pub process: u32,
 }
 
@@ -239,7 +239,7 @@ pub struct Tables {
     pub samples: Vec<Sample>,
     /// What became of chunks, in order; empty where the recording does not show it.
     pub chunks: Vec<ChunkEvent>,
-    /// What resident memory consisted of, in order of time; empty where nobody asked.
+    /// The parts of resident memory over time; empty if not recorded.
     pub resident: Vec<ResidentPart>,
 }
 
@@ -264,7 +264,7 @@ impl Tables {
         })
     }
 
-    /// What names this mark alone: `loaded`, and of a second one of that name `loaded#2`.
+    /// A name for this mark alone: `loaded`, and for a second one of that name `loaded#2`.
     pub fn mark_name(&self, row: usize) -> String {
         let Some(Mark { name, .. }) = self.marks.get(row) else { return String::new() };
         let before = self.marks[..row].iter().filter(|mark| mark.name == *name).count();

@@ -2,9 +2,9 @@
 //! events of the OCaml heap.
 //!
 //! memtrace samples, by default one word in a million. A file of rate 1 (`MEMTRACE_RATE=1`) has
-//! every block. Any other is a profile: an object of it stands for as many bytes as its samples do
-//! (the rate's inverse in words each, which is right on average), and the bundle says so
-//! (`sampled_every_words`), so that it is reported and not replayed.
+//! every block. A file of another rate is a profile: an object stands for the inverse of the rate
+//! in words for each of its samples, which is right on average. The bundle says so
+//! (`sampled_every_words`), so it is reported and not replayed.
 
 mod stacks;
 
@@ -35,7 +35,7 @@ const ALLOC: u32 = 2;
 const PROMOTE: u32 = 3;
 const COLLECT: u32 = 4;
 
-/// What a packet says of itself.
+/// A packet's header.
 struct Packet {
     begin_us: u64,
     first_object: u64,
@@ -85,7 +85,7 @@ pub fn import<R: BufRead, S: EventSink>(
     Ok(heap.out)
 }
 
-/// The next packet; nothing where the file ends in it.
+/// The next packet; `None` if the file ends within it.
 fn packet<R: BufRead>(bytes: &mut Bytes<'_, R>) -> Result<Option<Packet>, TraceError> {
     let mut start = [0; 4 + 4 + 8 + 8 + 4 + 2 + 8];
     if !bytes.fill(&mut start)? {
@@ -216,7 +216,7 @@ fn info<S: EventSink>(
     Ok(every_words as u64)
 }
 
-/// What the packets so far say.
+/// The results of the packets so far.
 #[derive(Default)]
 struct Contents {
     start_us: u64,
@@ -269,7 +269,7 @@ impl Contents {
                         1 => birth.words,
                         every => birth.samples.saturating_mul(every),
                     };
-                    // What is outside dies as the others do, and so it has to have been born.
+                    // The outside object dies like the others, so it must have been born.
                     let origin =
                         if birth.source == EXTERNAL { Origin::Custom } else { Origin::Normal };
                     let size = words.saturating_mul(WORD_BYTES);

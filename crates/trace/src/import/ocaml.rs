@@ -110,8 +110,8 @@ pub fn import<R: BufRead, S: EventSink>(
     }
 }
 
-/// What the recorder's own objects, of which its callbacks make one a block, did to the program:
-/// its minor heap of `heap_words` took `all` words, of which `words` were the program's.
+/// The effect of the recorder's own objects (its callbacks make one a block) on the program: its
+/// minor heap of `heap_words` took `all` words, of which `words` were the program's.
 fn perturbation(heap_words: u64, words: u64, all: u64) -> Option<String> {
     let own = all.checked_sub(words).filter(|own| words > 0 && *own > words / 100)?;
     let undone_kilo = (heap_words as f64 * all as f64 / words as f64 / 1024.0).round();
@@ -120,7 +120,7 @@ fn perturbation(heap_words: u64, words: u64, all: u64) -> Option<String> {
     ))
 }
 
-/// Words of the minor heap. What the recorded runtime was told stands in the meta data.
+/// Words of the minor heap. The meta data holds the setting of the recorded runtime.
 fn header<R: BufRead, S: EventSink>(
     bytes: &mut Bytes<'_, R>,
     is_first: bool,

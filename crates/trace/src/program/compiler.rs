@@ -59,7 +59,7 @@ pub fn compile<W: Write + Seek>(
     Ok(compile_and_standing(source, tables, facts, key, origin, &[], out)?.0)
 }
 
-/// The live objects and regions after a program, and where asked moments lie in it.
+/// The live objects and regions after a program, and the places of asked moments in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     /// The slot of each live object, in no order.

@@ -11,7 +11,7 @@
 //! - [`Step`]: one decoded instruction. Decoding is total: any words give steps or an error, never
 //!   a panic.
 //! - [`cached`]: a bundle's program, compiled if missing. [`until`]: its beginning, with the live
-//!   objects at the end. [`with_moments`]: all of it, with the words of asked moments.
+//!   objects at the end. [`with_moments`]: the whole program, with the words of asked moments.
 
 mod cache;
 mod compiler;

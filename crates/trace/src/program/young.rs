@@ -1,11 +1,11 @@
 //! When objects that died young die in a replay.
 //!
-//! A generational runtime notices the death of a young object at its next minor collection, so that
-//! such a row tells only that the object died somewhere between its birth and that collection.
-//! Replayed as it stands, it lives until the *recorded* collection, and a heap whose own minor
-//! collections come at other moments promotes it: of a map of numbers in OCaml three times the
-//! words that the program promoted. Most objects die soon after their birth. So a replay lets an
-//! object that was never promoted die at its birth, and promotes what the program promoted, to 1 %
+//! A generational runtime notices the death of a young object at its next minor collection, so its
+//! row only tells that the object died between its birth and that collection. Replayed as it
+//! stands, the object lives until the *recorded* collection, and a heap with minor collections at
+//! other moments promotes it: for a map of numbers in OCaml, three times the words that the program
+//! promoted. Most objects die soon after their birth. So a replay lets an object that was never
+//! promoted die at its birth, and promotes what the program promoted, to 1 %
 //! (docs/recording-ocaml.md).
 //!
 //! Recordings that tell no promotions are left as they are.

@@ -2,15 +2,15 @@
 //!
 //! Source: janestreet/memtrace, the layout that `backtrace_codec.ml` and `location_codec.ml` write.
 //!
-//! - **A stack**, outermost call first, begins with as many codes of the stack before as it says.
-//!   For the rest there is a table of 2^14 codes, in which each entry names the entry that followed
-//!   it last. An entry of the stack is a place in the table (14 bits) with two bits for what
-//!   follows: no, one, or (in a byte) so many codes as the table predicts, or a code of 8 bytes
-//!   that is put there.
+//! - **A stack**, outermost call first, begins with a stated number of codes of the stack before.
+//!   The rest comes from a table of 2^14 codes, in which each entry names the entry that last
+//!   followed it. An entry of the stack is a place in the table (14 bits) with two bits for its
+//!   successors: none, one predicted code, as many predicted codes as a byte says, or a code of 8
+//!   bytes, which is stored there.
 //! - **A location** says where a code lies: the functions inlined there, outermost first, each of 6
-//!   bytes: 20 bits of line, 8 and 10 of columns, 5 for the file and 5 for the function. Files and,
-//!   of each file, functions are named by how many others were named since (at most 31), or by a
-//!   text that follows.
+//!   bytes: 20 bits of line, 8 and 10 of columns, 5 for the file and 5 for the function. Files, and
+//!   the functions of each file, are named by the number of others named since (at most 31), or by
+//!   a text that follows.
 
 use super::{Cursor, Packet};
 use crate::tables::{Frame, StackNode, Tables};
@@ -20,8 +20,8 @@ use hashbrown::HashMap;
 const CODES: usize = 1 << 14;
 /// Names that a table of names holds; as an index: a text follows.
 const NAMES: usize = 31;
-/// More calls than any stack has: memtrace's own limit is the packet's 32 KiB, of which each
-/// prediction can stand for 255.
+/// More calls than any stack has. memtrace's own limit is the packet's 32 KiB, and each prediction
+/// in it can stand for 255.
 const DEPTH_MAX: usize = 1 << 16;
 
 /// The codes of one domain's stacks.
@@ -38,7 +38,7 @@ impl Stacks {
         Stacks { codes: vec![0; CODES], next: vec![0; CODES], last: Vec::new(), nodes: Vec::new() }
     }
 
-    /// What a packet's header says of one entry of the table is so.
+    /// Whether the table agrees with a packet's header about one entry.
     pub fn agrees(&self, packet: &Packet) -> bool {
         let (entry, next, code) = packet.verifier;
         let entry = usize::from(entry);
