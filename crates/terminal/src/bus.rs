@@ -1,16 +1,16 @@
-//! What is said when a mapped file becomes shorter, or its disk has no room for a page of it, while
-//! it is read: the kernel answers with SIGBUS, of which a shell says "Bus error" and nothing more.
+//! Explains a mapped file that becomes shorter, or whose disk has no room for a page, while heaplab
+//! reads it. The kernel answers with SIGBUS, for which a shell prints "Bus error" and nothing more.
 //!
-//! For commands whose files somebody else may write at the same time: a recording's spool,
+//! For commands whose files another program may write at the same time: a recording's spool,
 //! snapshots, programs and their debug files, compiled workloads. Cells of `replay` keep the
-//! signal, by which their parent tells what befell them.
+//! signal, because it tells their parent what happened.
 
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 /// Clears the line of progress that may stand there.
 const CLEAR_LINE: &str = "\r\x1b[2K";
-/// What is read, and what is said of it.
+/// A sentence for each kind of mapped file, in the order of [`Mapped`].
 const MESSAGES: [&str; 4] = [
     "heaplab: a mapped file became shorter while it was read, or its disk full: a\n\
      file of the spool, or of a program that ran. `heaplab recover SPOOL` finishes\n\
@@ -25,7 +25,7 @@ const MESSAGES: [&str; 4] = [
      system's folder of temporary files) and run this again\n",
 ];
 
-/// Whose files are mapped.
+/// The kind of mapped file.
 #[derive(Clone, Copy, Debug)]
 pub enum Mapped {
     /// A recording's.
@@ -43,14 +43,14 @@ static CODE: AtomicI32 = AtomicI32::new(1);
 static ON_TERMINAL: AtomicBool = AtomicBool::new(false);
 static SAID: AtomicBool = AtomicBool::new(false);
 
-/// The exit code of a command of which 1 says something else.
+/// The exit code for a command that uses 1 otherwise.
 pub fn exits_with(code: u8) {
     CODE.store(code.into(), Ordering::Relaxed);
 }
 
-/// From here on a mapped file that becomes shorter ends heaplab with a sentence on it. Where SIGBUS
-/// is ignored it stays so, as it is what a recorded program inherits; the kernel ends who reads
-/// such a file all the same.
+/// From here on, a mapped file that becomes shorter ends heaplab with a sentence about it. An
+/// ignored SIGBUS stays ignored, because a recorded program inherits that; the kernel ends a reader
+/// of such a file all the same.
 pub fn is_an_error(mapped: Mapped) {
     CHOSEN.store(mapped as usize, Ordering::Relaxed);
     ON_TERMINAL.store(std::io::stderr().is_terminal(), Ordering::Relaxed);
@@ -72,7 +72,7 @@ pub fn is_an_error(mapped: Mapped) {
 }
 
 fn print(text: &str) {
-    // SAFETY: write(2) may be called from a signal handler, and the text is as long as it says.
+    // SAFETY: write(2) may be called from a signal handler, and the text has the given length.
     unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
 }
 
@@ -80,8 +80,8 @@ extern "C" fn say(signal: libc::c_int, info: *const libc::siginfo_t, _: *const l
     // SAFETY: the kernel passes a siginfo to a handler with SA_SIGINFO, which lives while that
     // runs.
     if unsafe { (*info).si_code } != libc::BUS_ADRERR {
-        // SAFETY: both may be called from a signal handler; what another process sent ends this one
-        // as it would have.
+        // SAFETY: both may be called from a signal handler; a signal from another process ends this
+        // one as it would have.
         unsafe {
             libc::signal(signal, libc::SIG_DFL);
             libc::raise(signal);
@@ -89,8 +89,8 @@ extern "C" fn say(signal: libc::c_int, info: *const libc::siginfo_t, _: *const l
         return;
     }
     while SAID.swap(true, Ordering::Relaxed) {
-        // SAFETY: pause(2) may be called from a signal handler. Another thread says it and ends
-        // them all.
+        // SAFETY: pause(2) may be called from a signal handler. Another thread prints the sentence
+        // and ends them all.
         unsafe { libc::pause() };
     }
     if ON_TERMINAL.load(Ordering::Relaxed) {

@@ -1,10 +1,9 @@
-//! What a command-line program does with its terminal: how wide it is and whether it takes colours
-//! ([`size`]), help laid out for that width ([`help`]), progress ([`progress`]), output whose
-//! reader may have gone ([`output`]), files that appear whole or not at all ([`whole_file`]), and a
-//! sentence in place of "Bus error" ([`bus`]).
+//! The terminal of a command-line program: its width and colours ([`size`]), help laid out for that
+//! width ([`help`]), progress ([`progress`]), output whose reader may have gone ([`output`]), files
+//! that appear whole or not at all ([`whole_file`]), and a sentence in place of "Bus error"
+//! ([`bus`]).
 //!
-//! Apart from the command line, so that studies have the same, and with errors of its own
-//! ([`OutputError`]).
+//! A crate of its own, because studies use it too, with its own errors ([`OutputError`]).
 
 pub mod bus;
 pub mod help;

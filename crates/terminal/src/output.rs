@@ -14,11 +14,11 @@ use thiserror::Error;
 /// Why output did not arrive.
 #[derive(Debug, Error)]
 pub enum OutputError {
-    /// Standard output's reader has seen what it wanted to see. This ends a command and is no
-    /// failure of it.
+    /// Standard output's reader has gone: it has seen enough. This ends a command and is not a
+    /// failure.
     #[error("nobody reads standard output any more")]
     ReaderGone,
-    /// Standard output refuses what is written.
+    /// Writing to standard output failed.
     #[error("cannot write to standard output")]
     StandardOutput(#[source] io::Error),
     /// A binary format would go to a terminal.
@@ -77,7 +77,7 @@ pub fn print(text: fmt::Arguments) -> Result<(), OutputError> {
     out.write_fmt(text).and_then(|()| out.flush()).map_err(to_standard_output)
 }
 
-/// Gives `write` standard output, for what is too large to be made before it is written.
+/// Gives `write` standard output, for texts too large to build in memory.
 ///
 /// # Errors
 /// [`OutputError::ReaderGone`], or standard output cannot be written.
@@ -96,8 +96,8 @@ pub fn note(text: fmt::Arguments) {
     };
 }
 
-/// An error and its causes, but for those that the error before them has said already. Nothing in
-/// it moves the cursor: the name of a file may hold anything.
+/// An error and its causes, without causes that the error before them repeats. Nothing in it moves
+/// the cursor, because the name of a file may hold any bytes.
 pub fn message<'e>(causes: impl Iterator<Item = &'e (dyn Error + 'static)>) -> String {
     let mut text = String::new();
     for cause in causes.map(ToString::to_string) {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 pub use indicatif::ProgressBar;
 
-/// A bar of `length` steps, drawn by indicatif's `template`. Use `{wide_msg}` for a message: a line
-/// that wraps is drawn anew below itself.
+/// A bar of `length` steps, drawn by indicatif's `template`. Use `{wide_msg}` for a message: a
+/// wrapped line is drawn again below itself.
 ///
 /// # Panics
 /// The template is none.
@@ -18,7 +18,7 @@ pub fn bar(is_quiet: bool, length: u64, template: &str) -> ProgressBar {
     ProgressBar::new(length).with_style(style(template))
 }
 
-/// A line that says `message` and moves by itself.
+/// A line with `message` that moves by itself.
 pub fn spinner(is_quiet: bool, message: String) -> ProgressBar {
     let bar = line(is_quiet, "{spinner} {msg}").with_message(message);
     if !bar.is_hidden() {
@@ -46,7 +46,7 @@ pub fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).expect("the template is right")
 }
 
-/// Moves a bar to `done` of `total`, with a message about what is done now.
+/// Moves a bar to `done` of `total`, with a message about the current work.
 pub fn show(bar: &ProgressBar, done: u64, total: u64, now: &str) {
     bar.set_length(total);
     bar.set_position(done);

@@ -5,7 +5,7 @@ use heaplab_text::paint::Look;
 use std::io::IsTerminal;
 use std::sync::OnceLock;
 
-/// Columns where nobody says how many there are: a pipe, a file.
+/// Columns of an unknown width: a pipe, a file.
 const COLUMNS: usize = 80;
 /// Narrower than this no table can be.
 const COLUMNS_MIN: usize = 60;
@@ -17,7 +17,7 @@ pub fn columns() -> usize {
     width().min(COLUMNS_MAX)
 }
 
-/// Columns of the terminal that standard output is, or else what `COLUMNS` says, or else 80.
+/// Columns of the terminal on standard output, else those in `COLUMNS`, else 80.
 pub fn width() -> usize {
     let out = std::io::stdout();
     let asked = if out.is_terminal() {
@@ -29,8 +29,7 @@ pub fn width() -> usize {
     asked.filter(|columns| *columns > 0).or_else(told).unwrap_or(COLUMNS).max(COLUMNS_MIN)
 }
 
-/// Columns that lines on standard error are to fit, where they are: on a terminal, or where
-/// `COLUMNS` says so.
+/// Columns for lines on standard error, if limited: on a terminal, or by `COLUMNS`.
 pub fn error_width() -> Option<usize> {
     let error = std::io::stderr();
     let asked = if error.is_terminal() {
@@ -47,16 +46,16 @@ pub fn look(top: usize) -> Look {
     Look { width: columns(), listing_width: width(), colour: has_colours(), top }
 }
 
-/// What `--color` says.
+/// The value of `--color`.
 static CHOICE: OnceLock<ColorChoice> = OnceLock::new();
 
-/// Keeps what `--color` says, for [`has_colours`].
+/// Keeps the value of `--color` for [`has_colours`].
 pub fn choose_colours(choice: ColorChoice) {
     CHOICE.get_or_init(|| choice);
 }
 
-/// Whether standard output is to have colours: as `--color` says, or else where it is a terminal
-/// that takes them and nobody asked for none.
+/// Whether standard output gets colours: by `--color`, or else on a terminal that takes them,
+/// unless the user refuses them.
 pub fn has_colours() -> bool {
     match CHOICE.get() {
         Some(ColorChoice::Always) => return true,
@@ -67,8 +66,8 @@ pub fn has_colours() -> bool {
     std::io::stdout().is_terminal() && takes_colours(&named("TERM"), &named("NO_COLOR"))
 }
 
-/// Whether a terminal of this kind does, where `NO_COLOR` says this. One that is called dumb shows
-/// escapes as they are.
+/// Whether a terminal of this kind takes colours, given the value of `NO_COLOR`. A dumb terminal
+/// shows escapes as they are.
 fn takes_colours(kind: &str, no_color: &str) -> bool {
     kind != "dumb" && no_color.is_empty()
 }

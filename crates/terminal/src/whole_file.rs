@@ -27,7 +27,7 @@ pub fn holds_other_than(file: &Path, mark: &[u8]) -> bool {
     is_read && !head.is_empty() && !head.windows(mark.len()).any(|window| window == mark)
 }
 
-/// Writes what is made already, as [`write()`] does.
+/// Writes finished content, like [`write()`].
 ///
 /// # Errors
 /// As [`write()`].
@@ -35,9 +35,9 @@ pub fn write_bytes(path: &Path, is_binary: bool, bytes: &[u8]) -> Result<(), Out
     write(path, is_binary, |out| out.write_all(bytes).map_err(OutputError::StandardOutput))
 }
 
-/// Gives `write` a place to write to, and puts the result where `path` says: standard output for
-/// `-`, else a file that appears under its name when it is complete and replaces what was there.
-/// Where `write` fails, nothing is left behind.
+/// Gives `write` a sink, and puts the result at `path`: standard output for `-`, else a file that
+/// appears complete under its name and replaces an older one. If `write` fails, nothing is left
+/// behind.
 ///
 /// # Errors
 /// `write` fails, the file cannot be written, or `is_binary` and standard output is a terminal.
@@ -76,8 +76,8 @@ fn write_with_mode<E: From<OutputError>>(
     }
     let cannot =
         |action| move |source| OutputError::File { action, path: path.to_path_buf(), source };
-    // Written in place where that is no regular file (/dev/null, a pipe): such a name must not be
-    // replaced.
+    // Writes in place if the path is not a regular file (/dev/null, a pipe): such a name must not
+    // be replaced.
     if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
         let file = File::create(path).map_err(cannot("open"))?;
         return filled(file, write).map_err(|error| error.named(cannot("write")));
@@ -102,7 +102,7 @@ fn write_with_mode<E: From<OutputError>>(
         .map_err(|error| error.named(cannot("write")))
         .and_then(|()| Ok(fs::rename(&hidden, path).map_err(cannot("give its name to"))?));
     if written.is_err() {
-        // The error that is returned says more than one about the remains.
+        // The returned error matters more than one about the remains.
         let _ = fs::remove_file(&hidden);
     }
     written
@@ -110,7 +110,7 @@ fn write_with_mode<E: From<OutputError>>(
 
 /// A new file. One that somebody else has put there would keep its mode, or lead elsewhere.
 fn new_file(path: &Path, mode: u32) -> io::Result<File> {
-    // Where nothing is, that fails, as it should.
+    // Fails if nothing is there, which is fine.
     let _ = fs::remove_file(path);
     File::options().write(true).create_new(true).mode(mode).open(path)
 }
@@ -146,7 +146,7 @@ fn filled<E>(
     }
 }
 
-/// A writer that keeps its first failure, whatever the one who writes makes of it.
+/// A writer that keeps its first failure, even if its user ignores it.
 struct Noting<W> {
     out: W,
     failure: Option<io::Error>,

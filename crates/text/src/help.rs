@@ -1,32 +1,32 @@
 //! What stands after the options in a command's `--help`, laid out for so many columns.
 //!
-//! clap breaks lines where they end and knows nothing of what is in them. The texts are written in
-//! the source as a person reads them there, in four kinds of line, and get their lines' ends here:
+//! clap breaks lines at a width without regard to their content. The source has the texts as a
+//! person reads them, in four kinds of line. This module breaks them:
 //! - under `Examples:`, commands, with `# words` on the line above or the words behind two spaces:
 //!   the words come first, and a command that is too long goes on behind a backslash, so that it
 //!   can be pasted as it is;
-//! - `TERM  what it means`, with two spaces between: the meaning has a column of its own;
+//! - `TERM  meaning`, with two spaces between: the meaning has a column of its own;
 //! - other lines that are indented: they stay lines of their own;
 //! - all others: paragraphs, wherever the source breaks them.
 
 use crate::lines::{paragraph, wrap};
 
-/// What a heading of examples is called.
+/// The heading of examples.
 const EXAMPLES: &str = "Examples:";
 /// Before a command and its words.
 const INDENT: &str = "  ";
 /// Before the rest of a long command.
 const CONTINUED: &str = "      ";
-/// What is indented this far continues the line before it.
+/// A line indented this far continues the line before it.
 const DEEP: usize = 8;
 
-/// One line of the text, as far as it has been read.
+/// One line of the text, as read so far.
 enum Piece {
     Blank,
     Heading(String),
     /// Words about a command, and the command.
     Example(String, String),
-    /// A term and what it means.
+    /// A term and its meaning.
     Term(String, String),
     Indented(String),
     Paragraph(String),
@@ -142,7 +142,7 @@ fn pasteable(command: &str, columns: usize) -> String {
     lines.join(" \\\n") + "\n"
 }
 
-/// The words of a command, what is in quotes as one.
+/// The words of a command; quoted text is one word.
 fn words(command: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in command.split(' ') {

@@ -1,7 +1,6 @@
-//! Lines that fit a width. Whatever a recorded program calls itself, nothing in a line moves the
-//! cursor.
+//! Lines that fit a width. No name in a recorded program can move the cursor.
 
-/// `text` on one line: what would move the cursor is escaped.
+/// `text` on one line, with characters that would move the cursor escaped.
 pub fn one_line(text: &str) -> String {
     shown(text).collect()
 }
@@ -24,7 +23,7 @@ fn shown(text: &str) -> impl Iterator<Item = char> {
     })
 }
 
-/// `text` on one line of at most `width` columns, shortened at its end where it is longer.
+/// `text` on one line of at most `width` columns; a longer text is cut at its end.
 pub fn cut(text: &str, width: usize) -> String {
     // One more than fit: a snapshot's strings have megabytes.
     let mut letters: Vec<char> = shown(text).take(width.saturating_add(1)).collect();
@@ -35,7 +34,7 @@ pub fn cut(text: &str, width: usize) -> String {
     letters.into_iter().collect()
 }
 
-/// The same with what is left out in the middle: a path is known by its beginning and its end.
+/// Like [`cut`], with the middle left out: beginning and end identify a path.
 pub fn cut_middle(text: &str, width: usize) -> String {
     let shown: Vec<char> = shown(text).collect();
     if shown.len() <= width {
@@ -74,8 +73,7 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// A paragraph as text: the first line behind `first`, the others behind as many spaces as
-/// `hanging` says.
+/// A paragraph as text: the first line behind `first`, the others behind `hanging` spaces.
 pub fn paragraph(text: &str, first: &str, hanging: usize, width: usize) -> String {
     let indent = hanging.max(first.chars().count());
     let mut out = String::new();

@@ -55,7 +55,7 @@ impl Paint {
         }
     }
 
-    /// A line as it is.
+    /// An unpainted line.
     pub fn line(&mut self, line: &str) {
         self.text.push_str(cut(line, self.width).trim_end());
         self.text.push('\n');

@@ -1,11 +1,11 @@
-//! A path as a word of a command that a person can paste into a shell, whatever bytes it has.
+//! A path as a word of a shell command that a person can paste, for any bytes.
 
 use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// As it is where a shell takes it so, in single quotes where it is text, else as `$'...'` (POSIX
-/// 2024; bash, zsh, ksh and busybox).
+/// Plain if a shell takes it so, in single quotes if it is text, else as `$'...'` (POSIX 2024;
+/// bash, zsh, ksh and busybox).
 pub fn quoted(path: &Path) -> String {
     let bytes = path.as_os_str().as_bytes();
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_@%+=:,./-".contains(byte);

@@ -13,7 +13,7 @@ pub fn count(number: u64) -> String {
     text
 }
 
-/// In the largest unit in which it is at least one, with three digits.
+/// In the largest unit that gives at least 1, with three digits.
 pub fn bytes(number: u64) -> String {
     let (number, unit) = number_and_unit(number);
     format!("{number} {unit}")
@@ -80,7 +80,7 @@ pub fn percent(share: f64) -> String {
 pub fn duration(ns: u64) -> String {
     match ns {
         0..1_000 => format!("{ns} ns"),
-        // What would be rounded to 1000.0 is the next unit's.
+        // A value that would round to 1000.0 uses the next unit.
         1_000..999_950 => format!("{:.1} us", ns as f64 / 1e3),
         999_950..999_950_000 => format!("{:.1} ms", ns as f64 / 1e6),
         999_950_000..120_000_000_000 => format!("{:.2} s", ns as f64 / 1e9),
