@@ -1,4 +1,4 @@
-//! What a finding advises, as a change that can be tried on the recording.
+//! A finding's advice as a change that can be tried on the recording.
 
 use crate::numbered;
 use heaplab_findings::{
@@ -10,7 +10,7 @@ use heaplab_text::shell::quoted;
 use heaplab_what_if::{Change, Growth, Place, Rule, SizeRow, Sizes};
 use std::path::Path;
 
-/// Findings of a kind, by the word for all of them.
+/// Findings of a kind, by the kind's name.
 const ALL: [(&str, Kind); 4] = [
     ("all-clownshoes", CLOWNSHOES),
     ("all-growth", GROWTH),
@@ -39,7 +39,7 @@ pub fn command(path: &Path, process: Option<&str>, basis: Option<Basis>) -> Stri
 /// The changes that answer the findings which `wanted` names.
 ///
 /// # Errors
-/// There is no such finding, or nothing can be done to a recording about one.
+/// The finding does not exist, or no change of a recording fits it.
 pub fn rules(wanted: &[String], findings: &Findings) -> Result<Vec<Rule>, ChooseError> {
     let (mut rules, mut known) = (Vec::new(), Vec::new());
     for text in wanted {
@@ -94,7 +94,7 @@ fn named<'a>(text: &str, findings: &'a Findings) -> Result<Vec<(usize, &'a Found
     Ok(found)
 }
 
-/// What the finding advises, as a change; `None`: it is no matter of requests.
+/// The finding's advice as a change; `None`: it does not concern requests.
 pub fn rule(finding: &Found) -> Option<Rule> {
     let change = match finding.kind {
         kind if kind == CLOWNSHOES => {

@@ -1,5 +1,5 @@
-//! Profile and findings of one process of a recording: what the report, the page, the tour and the
-//! studies look at.
+//! Profile and findings of one process of a recording, shared by the report, the page, the tour and
+//! the studies.
 
 use crate::page::limits;
 use heaplab_findings::{Basis, Detectors, Findings, Found, Options, Rank};
@@ -12,10 +12,10 @@ use heaplab_trace::bundle::{Bundle, Meta, Selection};
 use heaplab_trace::tables::{Ended, Tables};
 use heaplab_trace::{BY_REACHABILITY, Event, EventSource, NOTICED_AT_COLLECTION, TraceError};
 
-/// What one look at a recording gave.
+/// The results of one look at a recording.
 #[derive(Debug)]
 pub struct Analysis {
-    /// The process looked at; `None`: all of them, or the only one.
+    /// The process; `None`: all of them, or the only one.
     pub process: Option<u32>,
     /// All processes with events, the largest first, where the largest was chosen.
     pub peaks: Vec<ProcessPeak>,
@@ -56,8 +56,8 @@ pub fn analyse(
     analyse_with(bundle, selection, basis, moments, |options| options, progress)
 }
 
-/// The same for a page ([`crate::page`]): with the ranges, and without wished moments with what was
-/// live at the first marks.
+/// Like [`analyse`] for a page ([`crate::page`]): with the ranges, and without wished moments with
+/// the live objects at the first marks.
 ///
 /// # Errors
 /// What reading fails with.
@@ -110,7 +110,7 @@ pub fn analyse_with(
     read(bundle, selection, detection, options, progress)
 }
 
-/// The pass. What the recording decides about the options is filled in here.
+/// Makes the pass. The recording decides some options, filled in here.
 fn read(
     bundle: &Bundle,
     selection: Selection,
@@ -141,9 +141,9 @@ fn read(
     Ok(Analysis { process, peaks: Vec::new(), profile, findings })
 }
 
-/// Whether the blocks are malloc's, to which slop, clownshoes, growth, churn and leaks belong. A
-/// block of metaspace dies with its loader and lies where its arena has room; an object of a heap
-/// that collects has the size that it was asked for, and nobody frees it.
+/// Whether the blocks are malloc's: slop, clownshoes, growth, churn and leaks belong to those. A
+/// block of metaspace dies with its loader and lies where its arena has room. An object of a heap
+/// that collects has exactly the requested size, and nobody frees it.
 pub(crate) fn is_mallocs(meta: &Meta, tables: &Tables) -> bool {
     !heaplab_jvm::is_metaspace(tables) && !is_collected(meta)
 }
@@ -174,7 +174,7 @@ pub fn numbered(findings: &Findings) -> Vec<&Found> {
     findings.findings.iter().filter(|finding| !is_kept_apart(finding)).collect()
 }
 
-/// Whether it stands under what is live at the end, and not under what to change.
+/// Whether it is listed under objects live at the end, not under changes.
 pub(crate) fn is_kept_apart(finding: &Found) -> bool {
     finding.evidence.came_once() && finding.rank != Rank::Kept
 }
@@ -187,7 +187,7 @@ fn ended(tables: &Tables, process: Option<u32>) -> bool {
     processes.all(|(_, process)| matches!(process.ended, Ended::Exited(_)))
 }
 
-/// A bundle's events, of which `progress` hears how many were read.
+/// A bundle's events; `progress` gets the number read so far.
 struct Watched<'p> {
     events: heaplab_trace::bundle::Events,
     progress: &'p mut dyn FnMut(u64),

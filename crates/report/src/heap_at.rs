@@ -22,7 +22,7 @@ pub struct HeapAt {
     pub collections: Vec<Collection>,
     /// For the page: earlier moments to be drawn, in their order.
     pub earlier: Vec<Moment>,
-    /// When most was committed and not live, with what was lost then.
+    /// When committed memory exceeded live memory most, and by how much.
     pub peak: Option<Moment>,
     /// The moment that was asked for.
     pub last: Moment,
@@ -35,14 +35,14 @@ pub struct Moment {
     pub name: String,
     /// Its walk.
     pub parts: Vec<Part>,
-    /// What the heap itself says of what it loses, each a sentence.
+    /// The heap's own remarks on its losses, each a sentence.
     pub losses: Vec<String>,
 }
 
 /// Why a heap's pages are not shown.
 #[derive(Debug, thiserror::Error)]
 pub enum HeapAtError {
-    /// No such moment.
+    /// The moment is unknown.
     #[error("--at {0}: with --on, a moment is end or collection:N, such as collection:7")]
     Moment(String),
     /// The workload cannot be compiled.
@@ -68,7 +68,7 @@ impl HeapAt {
     ) -> Result<HeapAt, HeapAtError> {
         let heap = families.parse(name)?;
         families.walked(heap.as_ref())?;
-        // The page draws free bytes by category, of a heap that tells them when asked.
+        // The page draws free bytes by category, for a heap that reports them.
         let telling = for_page.then(|| families.parse(&format!("{name},categories=true")).ok());
         let telling = telling.flatten();
         let runs = telling.as_deref().unwrap_or(heap.as_ref());
@@ -98,7 +98,7 @@ impl HeapAt {
         let program = program::cached(bundle, selection)?;
         let last = heap.stand_after(&program, number)?;
         let collections = last.collections.clone();
-        // Without a moment it is the worst one that a user looks for, not only the end.
+        // By default, the worst moment, which a user looks for, rather than the end.
         let worst = at.is_none().then(|| most_unused(&collections)).flatten();
         let (mut moments, mut peak) = (Vec::new(), None);
         if for_page && at.is_none() {
@@ -130,7 +130,7 @@ impl HeapAt {
         (0..self.earlier.len() + 1).map(|nth| self.earlier.get(nth).unwrap_or(&self.last))
     }
 
-    /// For a terminal: what is in blocks, and the vacant bytes by kind.
+    /// As text: the bytes in blocks, and the vacant bytes by kind.
     pub fn text(&self, columns: usize) -> String {
         let mut kinds: BTreeMap<&str, (u64, u64, u64)> = BTreeMap::new();
         let own = |role: Role| self.last.parts.iter().filter(move |part| part.role == role);
@@ -184,7 +184,7 @@ fn worst_name(number: usize, collection: &Collection) -> String {
     )
 }
 
-/// What was committed when a full collection began, less what lived.
+/// Committed bytes at the beginning of a full collection, less the surviving ones.
 fn unused_bytes(collection: &Collection) -> u64 {
     collection.before.committed_bytes.saturating_sub(collection.after.used_bytes)
 }
@@ -196,8 +196,8 @@ fn most_unused(collections: &[Collection]) -> Option<usize> {
         .map(|(number, _)| number)
 }
 
-/// Numbers of the collections that a page draws: all, or full ones evenly chosen, each with the one
-/// before it, because what a heap loses is seen before it is swept; and the `worst` one.
+/// Numbers of the collections that a page draws: all, or evenly chosen full ones, each with the one
+/// before it, because a heap's losses show before the sweep; and the `worst` one.
 fn drawn(collections: &[Collection], worst: Option<usize>) -> Vec<usize> {
     if collections.len() <= MOMENTS_MAX {
         return (1..=collections.len()).collect();

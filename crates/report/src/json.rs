@@ -39,7 +39,7 @@ struct Document<'a> {
     modules: &'a [Module],
 }
 
-/// What a JVM's metaspace held.
+/// The contents of a JVM's metaspace.
 #[derive(Serialize)]
 struct Metaspace<'a> {
     #[serde(flatten)]
@@ -61,7 +61,7 @@ impl<'a> Metaspace<'a> {
     }
 }
 
-/// The profile as it is, or without what would be said of moves where they are not known.
+/// The profile as it is, or without figures on moves if moves are unknown.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum ProfileShown<'a> {
@@ -69,7 +69,7 @@ enum ProfileShown<'a> {
     WithoutMoves(Value),
 }
 
-/// Sets what is counted of moves to null, wherever it stands.
+/// Sets all counts of moves to null, at any depth.
 fn forget_moves(value: &mut Value) {
     match value {
         Value::Object(fields) => {

@@ -1,8 +1,8 @@
 //! A report on a recording: one model ([`Report`]), rendered as text for a terminal ([`text`]), as
 //! JSON ([`json`]) and as one HTML page ([`page`]).
 //!
-//! A new section has its model in `report.rs` or in what the analyses found, its words in
-//! `text/`, and its part of the page in `page/convert`.
+//! A new section has its model in `report.rs` or in the analyses' results, its words in `text/`,
+//! and its part of the page in `page/convert`.
 //!
 //! ```no_run
 //! use heaplab_report::{Report, Shown, analyse, text};

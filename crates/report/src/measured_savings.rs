@@ -1,4 +1,4 @@
-//! What trying a finding's advice on the recording gave, beside what was estimated.
+//! Tries a finding's advice on the recording and compares the result with the estimate.
 
 use crate::{Analysis, advice, numbered, profile_of};
 use heaplab_experiment::trial::{Trial, TrialError};
@@ -28,14 +28,14 @@ pub enum SavingsError {
     Trial(#[from] TrialError),
 }
 
-/// What one finding's advice came to on a real heap.
+/// The result of one finding's advice on a real heap.
 #[derive(Clone, Debug, Serialize)]
 pub struct Saved {
     /// The finding's number in the report.
     pub finding: usize,
     /// The heap.
     pub heap: String,
-    /// What the finding estimates for the peak.
+    /// The finding's estimate for the peak.
     pub estimated_at_peak_bytes: u64,
     /// Peak resident bytes, as recorded and changed.
     pub peak_resident_bytes: [u64; 2],
@@ -89,8 +89,9 @@ pub struct Tried<'a> {
 }
 
 impl Tried<'_> {
-    /// Does what each of the first `most` findings advises, and replays that on the finding's
-    /// allocator. Changed recordings lie in `folder` and stay there. `say` hears what is tried.
+    /// Applies the advice of the first `most` findings, one by one, and replays each on the
+    /// finding's allocator. Changed recordings go to `folder` and stay there. `say` gets a line
+    /// about each.
     ///
     /// # Errors
     /// The recording cannot be read, changed or replayed.
@@ -109,7 +110,7 @@ impl Tried<'_> {
             say(format!("trying finding {number}: {}", rule.words()));
             let path = folder.join(format!("finding-{number}.heaplab"));
             match change(bundle, &[rule], selection.process, &path, |_| ()) {
-                // What is found by other means than requests can't be tried, and the others can.
+                // Findings that do not concern requests cannot be tried; the others can.
                 Err(error @ WhatIfError::Nothing { .. }) => {
                     say(format!("heaplab: finding {number} was not tried: {error}"));
                     continue;

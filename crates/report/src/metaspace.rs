@@ -17,7 +17,7 @@ const JVMS_A_PASS: usize = 64;
 /// end, or at the moment `wanted`.
 ///
 /// # Errors
-/// A moment that nobody knows, or the events cannot be read.
+/// The moment is unknown, or the events cannot be read.
 pub fn look(
     bundle: &Bundle,
     process: u32,
@@ -26,12 +26,12 @@ pub fn look(
     Ok(of_each(bundle, &[process], wanted)?.pop().map(|of| of.report))
 }
 
-/// What the JVM of a row held.
+/// The contents of one JVM's metaspace, by row.
 #[derive(Debug)]
 pub struct OfProcess {
     /// Row of `processes`.
     pub process: u32,
-    /// What it held.
+    /// The contents.
     pub report: Report,
     /// Its largest wastes.
     pub findings: Vec<Found>,
@@ -77,7 +77,7 @@ pub fn of_each(
     Ok(found)
 }
 
-/// What was asked of one JVM's metaspace until the moment `wanted` (the end).
+/// The requests to one JVM's metaspace until the moment `wanted` (by default the end).
 ///
 /// # Errors
 /// As [`look`].
@@ -94,8 +94,8 @@ pub fn asked_of(bundle: &Bundle, process: u32, wanted: Option<&str>) -> Result<A
     Ok(if moment == At::Peak { look_at(At::Row(found.peak_row))? } else { found })
 }
 
-/// What each JVM's metaspace held, for a terminal. A recording without chunks shows what was asked
-/// of a metaspace, and what [`DEFAULT_MODEL`] makes of that.
+/// The contents of each JVM's metaspace as text. A recording without chunks shows the requests, and
+/// what [`DEFAULT_MODEL`] would hold for them.
 ///
 /// # Errors
 /// As [`look`], or the model cannot run the workload.

@@ -1,5 +1,5 @@
-//! What a recorded JVM's workload would hold in the metaspace of another JDK, at the moments that
-//! the recording names and at the one asked for.
+//! A recorded JVM's workload in the metaspace of another JDK: its contents at the recording's marks
+//! and at the asked moment.
 //!
 //! The workload runs on the model as in any replay (`heaplab_replay::Driver`): births and deaths of
 //! arenas, requests, blocks given back, and purges where the JVM purged.

@@ -1,4 +1,4 @@
-//! `--at` and `--between`: moments as a user names them, and what was live there.
+//! `--at` and `--between`: moments as a user names them, and the live objects there.
 
 use heaplab_profile::choose::{self, ChooseError};
 use heaplab_profile::{Amount, At, Moment, MomentRequest, MomentStack, Profile};
@@ -11,13 +11,13 @@ macro_rules! not_there {
     ($($text:tt)*) => { return Err(ChooseError::NotThere(format!($($text)*))) };
 }
 
-/// What the user asked to see of moments.
+/// The moments that the user asked for.
 #[derive(Debug, Serialize)]
 #[serde(tag = "view", rename_all = "snake_case")]
 pub enum Shown {
     /// Nothing.
     Nothing,
-    /// What was live at one moment.
+    /// The live objects at one moment.
     At {
         /// The moment.
         moment: Moment,
@@ -33,7 +33,7 @@ pub enum Shown {
     },
 }
 
-/// What one stack did between two moments.
+/// The changes of one stack between two moments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
     /// Row of the `stacks` table.
@@ -42,16 +42,15 @@ pub struct Change {
     pub live_bytes: i64,
     /// Live objects likewise.
     pub live_objects: i64,
-    /// What was requested in between.
+    /// Requested between the two.
     pub requested: Amount,
 }
 
-/// The moments to note while reading a recording that lasted `duration_ns`, and what to know of
-/// them, a sentence each.
+/// The moments to note in a pass over a recording of `duration_ns`, and remarks on them, each a
+/// sentence.
 ///
 /// # Errors
-/// A moment that nobody knows (the message lists the marks there are), or a time in a recording
-/// without times.
+/// The moment is unknown (the message lists the marks), or a time in a recording without times.
 pub fn requests(
     wanted: &[String],
     tables: &Tables,
@@ -110,8 +109,7 @@ pub fn shown(wanted: &[String], between: bool, profile: &Profile) -> Result<Show
                 );
             }
             if from.name == "peak" || to.name == "peak" {
-                // What was requested by then is not kept for the peak: it moves while the recording
-                // is read.
+                // The requests up to the peak are not kept, because the peak moves during the pass.
                 not_there!(
                     "--between takes marks and times; name the time of the peak instead: {}ns",
                     profile.peak.time_ns

@@ -1,4 +1,4 @@
-//! The model of a report: whatever its text, its JSON and its page say comes from here.
+//! The model of a report: its text, its JSON and its page come from here.
 
 use crate::{Analysis, HeapAt, Saved, Shown};
 use heaplab_experiment::results::Results;
@@ -8,7 +8,7 @@ use heaplab_trace::bundle::{Bundle, Meta};
 use heaplab_trace::tables::Tables;
 use std::path::Path;
 
-/// What a report is made of.
+/// The sources of a report.
 #[derive(Clone, Copy, Debug)]
 pub struct Report<'a> {
     /// Where the recording lies.
@@ -21,7 +21,7 @@ pub struct Report<'a> {
     pub process: Option<u32>,
     /// All processes with events, the largest first, where the largest was chosen.
     pub peaks: &'a [ProcessPeak],
-    /// What the pass found.
+    /// The pass's results.
     pub profile: &'a Profile,
     /// What to change.
     pub findings: &'a Findings,
@@ -31,23 +31,23 @@ pub struct Report<'a> {
     pub savings: &'a [Saved],
     /// The moments that were asked for.
     pub shown: &'a Shown,
-    /// The same workload on other heaps, where it was replayed: the newest replay first, then those
-    /// that measured what no newer did.
+    /// Replays of the same workload on other heaps: the newest first, then those that measured
+    /// something that no newer one did.
     pub replays: &'a [Results],
-    /// What the metaspaces of recorded JVMs held: of the one that the report is about, or of each.
+    /// The metaspaces of recorded JVMs: the report's one, or all.
     pub metaspaces: &'a [JvmMetaspace<'a>],
     /// A heap that ran the workload up to a moment, to be drawn page by page.
     pub heap_at: Option<&'a HeapAt>,
-    /// Whether the page holds lines of the source files that it names.
+    /// Whether the page includes lines of the named source files.
     pub with_sources: bool,
 }
 
-/// What a JVM's metaspace held at a moment.
+/// The contents of a JVM's metaspace at a moment.
 #[derive(Clone, Copy, Debug)]
 pub struct JvmMetaspace<'a> {
     /// Row of `processes`.
     pub process: u32,
-    /// What it held.
+    /// The contents.
     pub report: &'a heaplab_jvm::Report,
     /// Its largest wastes.
     pub findings: &'a [Found],

@@ -1,5 +1,5 @@
-//! The report as text for a terminal: what was recorded and how well, live memory, slop, the most
-//! frequent requests, what to change, what is live at the peak.
+//! The report as text for a terminal: the recording and its quality, live memory, slop, the most
+//! frequent requests, the changes, the live objects at the peak.
 
 mod findings;
 pub mod metaspace;
@@ -184,7 +184,7 @@ fn warnings(paint: &mut Paint, report: &Report<'_>) {
         paint.warning(loss);
     }
     for process in report.tables.processes.iter() {
-        // A recording's losses say it too, with how many of them there were.
+        // The recording's losses name these too, with their number.
         let untold =
             |refused: &&String| !meta.losses.iter().any(|loss| loss.contains(refused.as_str()));
         if let Some(refused) = process.refused.as_ref().filter(untold) {
@@ -268,7 +268,7 @@ fn live(paint: &mut Paint, report: &Report<'_>) {
     ));
 }
 
-/// What the system saw beside what was asked for.
+/// Memory that the system saw beside the requested bytes.
 fn resident(paint: &mut Paint, report: &Report<'_>) {
     // Of a JVM's metaspace, resident memory is all that the JVM has.
     let Some(resident) = resident_peak(report.tables, report.process)
@@ -328,7 +328,7 @@ fn sparkline(paint: &mut Paint, timeline: &Timeline) {
     let mut level = 0;
     for column in 0..columns {
         let until = first.at + (u128::from(span) * (column as u128 + 1) / columns as u128) as u64;
-        // A column without events holds what was live before it.
+        // A column without events shows the live bytes before it.
         let mut highest = level;
         while let Some(point) = points.next_if(|point| point.at < until) {
             highest = highest.max(point.max_bytes);
@@ -351,7 +351,8 @@ fn sparkline(paint: &mut Paint, timeline: &Timeline) {
 fn slop(paint: &mut Paint, report: &Report<'_>) {
     paint.heading("Slop: bytes given beyond what was asked for");
     const FIGURES: usize = 46;
-    // What is left beside the figures is for the name; more than it needs would part it from them.
+    // The name gets the columns beside the figures, at most 34: a wider gap would part it from
+    // its figures.
     let name_columns = paint.width().saturating_sub(FIGURES).min(34);
     paint.dim(&format!(
         "{:<name_columns$}{:>12}{:>12}{:>9}{:>13}",

@@ -1,4 +1,4 @@
-//! What a change of the program would save: one model, as JSON and as text.
+//! The saving of a change of the program: one model, as JSON and as text.
 
 mod text;
 
@@ -10,7 +10,7 @@ use heaplab_what_if::{Changed, Done, Rule};
 use serde::Serialize;
 use std::path::Path;
 
-/// Everything that came of it (docs/what-if-json.md).
+/// All results of a change (docs/what-if-json.md).
 #[derive(Debug, Serialize)]
 pub struct WhatIf {
     format: &'static str,
@@ -25,7 +25,7 @@ pub struct WhatIf {
     pub replay: PairResults,
 }
 
-/// What a rule did.
+/// The effect of a rule.
 #[derive(Debug, Serialize)]
 struct RuleDone {
     words: String,
@@ -35,7 +35,7 @@ struct RuleDone {
     added: u64,
 }
 
-/// What a workload asks for.
+/// The requests of a workload.
 #[derive(Debug, Serialize)]
 struct Asked {
     requests: u64,

@@ -1,4 +1,4 @@
-//! The page in a real browser: writes the sample's pages and what they must show, and lets
+//! The page in a real browser: writes the sample's pages and their expected content, and has
 //! `tests/browser/` look at them in headless Chromium. `HEAPLAB_SCREENSHOTS=FOLDER` keeps pictures.
 
 #[path = "sample/lives.rs"]
@@ -69,7 +69,7 @@ fn recorded() -> (page::model::Page, serde_json::Value) {
     (page, ranges)
 }
 
-/// What the test needs and is not there.
+/// A missing requirement of the test.
 fn missing(tests: &Path) -> Option<String> {
     let runs = |program: &str| {
         Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())

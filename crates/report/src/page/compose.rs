@@ -12,9 +12,9 @@ use heaplab_text::markup::escaped;
 const TEMPLATE: &str = include_str!("../../assets/page.html");
 /// How pages look.
 pub const STYLE: &str = include_str!("../../assets/page.css");
-/// What pages share, in the order in which they are joined to one module, each of which may use
-/// what stands before it: numbers, elements, choices in the address, colours, the timeline,
-/// names, trees, the flame graph.
+/// Scripts that pages share, in the order of joining them to one module; each may use those before
+/// it: numbers, elements, choices in the address, colours, the timeline, names, trees, the flame
+/// graph.
 pub const SHARED_SCRIPTS: [&str; 8] = [
     include_str!("../../assets/format.js"),
     include_str!("../../assets/names.js"),
@@ -25,7 +25,7 @@ pub const SHARED_SCRIPTS: [&str; 8] = [
     include_str!("../../assets/tree.js"),
     include_str!("../../assets/flame.js"),
 ];
-/// What is a report's alone, behind these.
+/// Scripts of a report alone, behind the shared ones.
 const SCRIPTS: [&str; 11] = [
     include_str!("../../assets/ranges.js"),
     include_str!("../../assets/lens.js"),
@@ -64,7 +64,7 @@ pub fn composed(
     let parts = styles.iter().chain(scripts).map(|part| part.len()).sum::<usize>();
     let mut out = String::with_capacity(template.len() + data.len() + parts);
     let mut rest = template;
-    // One pass over the template alone: what is put in is never searched for places to fill.
+    // One pass over the template alone: inserted text is never searched for places to fill.
     while let Some((before, after)) = rest.split_once("{{") {
         let (place, after) = after.split_once("}}").expect("the template closes what it opens");
         out.push_str(before);
@@ -95,7 +95,7 @@ fn push_json(out: &mut String, json: &str) {
     }
 }
 
-/// At most `characters` characters; what is longer ends in an ellipsis.
+/// At most `characters` characters; a longer text ends in an ellipsis.
 pub fn shorten(text: &str, characters: usize) -> String {
     match text.char_indices().nth(characters) {
         None => text.to_owned(),

@@ -1,5 +1,5 @@
-//! How much of everything a page holds. A page is read by a person and opened on a phone: what is
-//! beyond these is summed up and said, never dropped in silence.
+//! Limits of a page. A person reads it, perhaps on a phone. Rows beyond a limit are summed up and
+//! counted, never dropped in silence.
 
 /// Steps of the timeline.
 pub const TIMELINE_POINTS: usize = 2048;
@@ -17,8 +17,7 @@ pub const COUNT_ROWS: usize = 300;
 pub const SLOP_CLASSES: usize = 100;
 /// Nodes of the flame graph.
 pub const FLAME_NODES: usize = 12_000;
-/// About how many characters the flame graph takes with the names in it; with more, it has half as
-/// many nodes.
+/// About the flame graph's characters, names included; above this it gets half as many nodes.
 pub const FLAME_CHARS: usize = 900_000;
 /// Nodes that no length of names takes away.
 pub const FLAME_NODES_LEAST: usize = 750;
@@ -42,8 +41,6 @@ pub const STACK_FRAMES: usize = 128;
 pub const CURVE_POINTS: usize = 256;
 /// Cells of a page's strip in a picture of a heap.
 pub const STRIP_CELLS: usize = 128;
-/// Moments at which a heap's pages are drawn.
-pub const MOMENTS_OF_PAGES: usize = 24;
 /// Pages of a heap that are drawn at all moments together, so that fewer moments of a large heap
 /// are.
 pub const PAGES_OF_MOMENTS: usize = 6_000;

@@ -1,8 +1,8 @@
-//! What the page shows, and nothing else.
+//! The content of the page, and nothing else.
 //!
-//! The page's scripts read exactly these structs as JSON, so that what they can draw is decided
-//! here and everything is bounded before it is written: a recording of any length gives a page of a
-//! few hundred kilobytes. Columns are parallel lists rather than lists of objects where there are
+//! The page's scripts read exactly these structs as JSON. So this crate decides what they can draw,
+//! and everything is bounded before it is written: a recording of any length gives a page of a few
+//! hundred kilobytes. Columns are parallel lists rather than lists of objects where there are
 //! thousands of rows. Counts and bytes above 2^53 lose their last digits in a browser; no recording
 //! that fits a machine reaches them.
 
@@ -26,7 +26,7 @@ pub use sources::{Excerpt, Sources};
 pub struct Page {
     /// What wrote it: "heaplab 0.1.0".
     pub writer: String,
-    /// What was recorded, and how well.
+    /// The recording and its quality.
     pub recording: Recording,
     /// The figures at the top.
     pub totals: Totals,
@@ -51,17 +51,17 @@ pub struct Page {
     pub frames: Vec<Frame>,
     /// Lines of source files; `None`: they were not asked for.
     pub sources: Option<Sources>,
-    /// What a report says before all else, each a sentence or two.
+    /// The first sentences of a report.
     pub lead: Vec<String>,
     /// In which order findings stand, as a sentence.
     pub findings_order: String,
     /// The sorts of findings that there are.
     pub kinds: Vec<Kind>,
-    /// Findings, what a person would mend first at the top.
+    /// Findings, in the order in which a person would mend them.
     pub findings: Vec<Finding>,
     /// Sites that use their slop.
     pub uses_its_slop: Vec<UsesItsSlop>,
-    /// What was live at the end, by stack, most bytes first.
+    /// Objects live at the end, by stack, most bytes first.
     pub live_at_end: Vec<LiveStack>,
     /// How long objects lived, in ns.
     pub lifetimes: Vec<LifetimeBucket>,
@@ -69,18 +69,18 @@ pub struct Page {
     pub lifetimes_by_bytes: Vec<LifetimeBucket>,
     /// The same workload on other heaps; `None`: it was not replayed.
     pub replay: Option<Replay>,
-    /// Earlier replays that measured what no newer one did, the newest first.
+    /// Earlier replays with measurements that no newer one has, the newest first.
     pub earlier_replays: Vec<Replay>,
     /// The pages of a heap; `None`: none was asked for.
     pub heap_pages: Option<HeapPages>,
     /// Metaspaces of the recorded JVMs, the largest first; none: the recording is of something
     /// else.
     pub metaspaces: Vec<Metaspace>,
-    /// What was left out to keep the page small, each a sentence.
+    /// Parts left out to keep the page small, each a sentence.
     pub left_out: Vec<String>,
 }
 
-/// What was recorded, and how well.
+/// The recording and its quality.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Recording {
     /// The command.
@@ -105,14 +105,14 @@ pub struct Recording {
     pub events: u64,
     /// Where the recording was cut, a sentence.
     pub cut: Option<String>,
-    /// What was lost, each a sentence.
+    /// Losses, each a sentence.
     pub losses: Vec<String>,
 }
 
 /// A process of the recording.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Process {
-    /// Its pid, or "7#2" for the second program of that pid.
+    /// The pid, or "7#2" for the second program of that pid.
     pub label: String,
     /// The executable's file name.
     pub name: String,
@@ -120,20 +120,20 @@ pub struct Process {
     pub life: String,
     /// The page is about this one (or about all).
     pub shown: bool,
-    /// Why nothing was recorded of it.
+    /// Why the process was not recorded.
     pub refused: Option<String>,
 }
 
-/// What one thread did.
+/// The figures of one thread.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Thread {
     /// Its name and number.
     pub name: String,
-    /// Requests that it made.
+    /// The thread's requests.
     pub requests: u64,
     /// Bytes that these asked for.
     pub requested_bytes: u64,
-    /// Objects that it freed.
+    /// Objects that the thread freed.
     pub frees: u64,
     /// Of these, objects that another thread had asked for.
     pub cross_thread_frees: u64,
@@ -175,8 +175,8 @@ pub struct Totals {
 /// Live bytes over time, in at most [`crate::page::limits::TIMELINE_POINTS`] steps.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Timeline {
-    /// "time": `at` is ns since the recording began; "events": it is rows, for traces without time
-    /// stamps.
+    /// "time": `at` is ns since the recording began; "events": `at` is rows, for traces without
+    /// time stamps.
     pub axis: String,
     /// Where the process shown began.
     pub begin: u64,
@@ -218,7 +218,7 @@ pub struct Mark {
     pub at: u64,
     /// Bytes live then; `None`: the process that the page is about did not run then.
     pub live_bytes: Option<u64>,
-    /// The process that it was set in; empty: in none, or the recording has but one.
+    /// The process that set the mark; empty: none, or the recording has only one.
     pub process: String,
 }
 
@@ -236,9 +236,9 @@ pub struct Sizes {
 /// Requests between two powers of two.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SizeBucket {
-    /// Smallest size in it.
+    /// Smallest size in the bucket.
     pub from_bytes: u64,
-    /// Largest size in it.
+    /// Largest size in the bucket.
     pub to_bytes: u64,
     /// Requests over the whole run.
     pub count: u64,
@@ -274,13 +274,13 @@ pub struct Count {
     pub usable: Option<(u64, u64)>,
     /// How often.
     pub count: u64,
-    /// Bytes asked for, all of them together.
+    /// Requested bytes, all sizes together.
     pub bytes: u64,
-    /// Usable less requested bytes, all of them together; `None`: not measured.
+    /// Usable less requested bytes, all sizes together; `None`: not measured.
     pub slop_bytes: Option<u64>,
 }
 
-/// What one allocator's rounding costs on these requests.
+/// The cost of one allocator's rounding for these requests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Slop {
     /// "glibc 2.36", "jemalloc 5.3.1".
@@ -343,15 +343,15 @@ pub struct Flame {
     pub merged_nodes: usize,
 }
 
-/// What a flame graph can be drawn of.
+/// The data of a flame graph.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Measure {
     /// "Live at peak, bytes".
     pub title: String,
     /// "byte", "object" or "request".
     pub unit: String,
-    /// What it is about: "peak", "asked", "end", "temporary"; "moment" and "added" are of moments
-    /// that were asked for.
+    /// The subject: "peak", "asked", "end", "temporary"; "moment" and "added" for moments that the
+    /// user asked for.
     pub key: String,
 }
 
@@ -381,9 +381,9 @@ pub struct Kind {
     pub name: String,
     /// What it is.
     pub hint: String,
-    /// What the bytes beside a stack are.
+    /// The meaning of the bytes beside a stack.
     pub share_bytes: String,
-    /// What the bytes beside those at the peak are: "over the run".
+    /// The meaning of the bytes beside those at the peak: "over the run".
     pub total_bytes: String,
 }
 
@@ -398,17 +398,17 @@ pub struct Finding {
     pub advice: String,
     /// How often.
     pub count: u64,
-    /// What is counted: "request", "chain", "object".
+    /// The counted unit: "request", "chain", "object".
     pub count_of: String,
     /// The allocator by which it was ranked, as [`Cost::allocator`] has it.
     pub basis: String,
-    /// What it costs now, by allocator.
+    /// The present cost, by allocator.
     pub costs: Vec<Cost>,
-    /// What the change would save on that allocator.
+    /// The saving of the change on that allocator.
     pub saving: Saving,
     /// Whether it costs only on another allocator than the one recorded under.
     pub elsewhere: bool,
-    /// Whether it is too small for the first screen: under a thousandth of the peak.
+    /// Whether the finding is too small for the first screen: under a thousandth of the peak.
     pub minor: bool,
     /// "high", "medium", "low".
     pub confidence: String,
@@ -416,7 +416,7 @@ pub struct Finding {
     pub confidence_reason: String,
     /// Further figures, name and value as the user reads them.
     pub facts: Vec<(String, String)>,
-    /// The sizes of a finding that is about several, that which would save most first; else empty.
+    /// The sizes of a finding about several, by saving; else empty.
     pub sizes: Vec<ShoeSize>,
     /// Where it comes from, the largest part first.
     pub stacks: Vec<StackShare>,
@@ -436,7 +436,7 @@ pub struct ShoeSize {
     pub free_request: u64,
     /// Requests.
     pub count: u64,
-    /// Of them, live at the peak.
+    /// Of these, live at the peak.
     pub peak_count: u64,
     /// Bytes that would be saved at the peak.
     pub saving_peak_bytes: u64,
@@ -449,13 +449,13 @@ pub struct ShoeSize {
 pub struct Cost {
     /// Where.
     pub allocator: String,
-    /// By what was live at the peak.
+    /// Wasted by objects live at the peak.
     pub peak_bytes: u64,
     /// By all requests of the run.
     pub total_bytes: u64,
 }
 
-/// What a change would save.
+/// The saving of a change.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Saving {
     /// Bytes at the peak.
@@ -486,7 +486,7 @@ pub struct StackShare {
 pub struct UsesItsSlop {
     /// How often it asked.
     pub reads: u64,
-    /// Slop of what it had live at the peak.
+    /// Slop of the objects live at the peak.
     pub peak_slop_bytes: u64,
     /// Slop of all its requests.
     pub total_slop_bytes: u64,

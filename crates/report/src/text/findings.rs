@@ -1,4 +1,4 @@
-//! What to change, and what was live at the end.
+//! The changes, and the objects live at the end.
 
 use super::places;
 use crate::analysis::{is_kept_apart, numbered};
@@ -9,7 +9,7 @@ use heaplab_text::words::{bytes, count, plural};
 use heaplab_trace::tables::Tables;
 
 const FRAMES: usize = 6;
-/// What `--top` is unless told.
+/// The default of `--top`.
 const DEFAULT_TOP: usize = 10;
 /// Sizes of a family that are shown.
 const SIZES: usize = 8;
@@ -41,8 +41,8 @@ pub fn changes(paint: &mut Paint, report: &Report<'_>, most: usize) {
     }
 }
 
-/// The findings of one heading, the first being of the rank `from`. What is too small for a first
-/// screen is shown where more are asked for than there are others.
+/// The findings of one heading; the first has the rank `from`. Minor findings are shown if the user
+/// asks for more than the others.
 fn list(paint: &mut Paint, report: &Report<'_>, (findings, from): (&[&Found], usize), most: usize) {
     let (small, large): (Vec<_>, Vec<_>) = findings.iter().partition(|finding| finding.minor);
     let shown = if most >= findings.len() && most > DEFAULT_TOP {
@@ -107,7 +107,7 @@ pub fn one(paint: &mut Paint, tables: &Tables, rank: usize, finding: &Found) {
     }
 }
 
-/// How to try the advice, and what came of it where that was done.
+/// How to try the advice, and the result if it was tried.
 fn tried(paint: &mut Paint, report: &Report<'_>, number: usize) {
     if let Some(saved) = report.savings.iter().find(|saved| saved.finding == number) {
         paint.wrapped("     ", &saved.words());
@@ -175,7 +175,7 @@ pub fn live_at_end(paint: &mut Paint, report: &Report<'_>, most: usize) {
     };
     paint.wrapped("", &format!("{held}. {rest}"));
     for finding in kept.iter().take(most) {
-        // A site that freed most of what it made and kept the rest is more suspicious than a table.
+        // A site that freed most of its objects and kept the rest is more suspicious than a table.
         let freed = match finding.evidence::<Leak>() {
             Some(leak) if leak.freed > 0 => {
                 format!("; the site's other {} were freed", count(leak.freed))

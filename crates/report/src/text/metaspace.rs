@@ -1,8 +1,8 @@
-//! The report of a JVM's metaspace: what the real one held at a moment, in the form of `jcmd
-//! VM.metaspace`, and the largest wastes.
+//! The report of a JVM's metaspace: its contents at a moment, in the form of `jcmd VM.metaspace`,
+//! and the largest wastes.
 //!
-//! The lines of `VM.metaspace` are printed as they are where the terminal is wide enough, because
-//! users compare them with what jcmd prints, and folded at their commas where it is not.
+//! The lines of `VM.metaspace` appear unchanged on a wide terminal, because users compare them with
+//! jcmd's, and fold at their commas on a narrow one.
 
 use super::findings;
 use crate::metaspace::OfProcess;
@@ -14,7 +14,7 @@ use heaplab_text::words::{bytes, duration, plural};
 use heaplab_trace::bundle::Bundle;
 use heaplab_trace::tables::process_label;
 
-/// What the metaspace of one JVM held at two moments, by kind of loader.
+/// The contents of one JVM's metaspace at two moments, by kind of loader.
 pub fn between(
     (from, before): (&str, &Report),
     (to, after): (&str, &Report),
@@ -142,8 +142,8 @@ pub fn text(bundle: &Bundle, of: &OfProcess, wanted: Option<&str>, look: &Look) 
     text
 }
 
-/// What was asked of one JVM's metaspace, as text: of a recording that does not say where blocks
-/// lay. `model` tells below what was committed.
+/// The requests to one JVM's metaspace as text, for a recording without the places of blocks.
+/// `model` adds the committed bytes.
 pub fn asked_text(
     bundle: &Bundle,
     process: u32,
@@ -216,8 +216,7 @@ fn asked_tables(paint: &mut Paint, found: &Asked, wanted: Option<&str>, most: us
     }
 }
 
-/// A line of jcmd's form, which knows no width: where it is too long it goes on below what stands
-/// behind its name.
+/// A line in jcmd's form, which knows no width: a long line goes on below the text behind its name.
 fn folded(line: &str, width: usize) -> String {
     if !line.contains(", ") && line.chars().count() > width {
         return lines::paragraph(line, "", 2, width);
@@ -236,7 +235,7 @@ fn folded(line: &str, width: usize) -> String {
     lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// Which JVM it is, where the recording has several.
+/// The JVM's name, if the recording has several.
 fn which(bundle: &Bundle, process: u32) -> Option<String> {
     let all = &bundle.tables().processes;
     let this = all.get(process as usize)?;

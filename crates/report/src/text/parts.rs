@@ -1,4 +1,4 @@
-//! What the resident memory was made of at its largest reading: a table of parts that add up.
+//! The resident memory at its largest reading: a table of parts that add up.
 
 use crate::{Report, frames};
 use heaplab_profile::{NamedPart, resident_parts, resident_peak};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// Parts under this part of the whole, one in so many, are summed up by kind.
 const SMALL_PART: u64 = 200;
-/// Frames of who mapped a part.
+/// Frames of the call that mapped a part.
 const FRAMES: usize = 3;
 
 /// The section; nothing where the recording has no readings.

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 /// Frames shown of a stack.
 const FRAMES: usize = 6;
 
-/// Stacks whose shown frames are the same, summed up.
+/// Stacks with equal shown frames, summed up.
 struct Place {
     lines: Vec<String>,
     further: usize,
@@ -40,7 +40,7 @@ fn places(tables: &Tables, stacks: impl Iterator<Item = (StackId, i64, i64)>) ->
     places
 }
 
-/// The frames, indented; says so where there are none.
+/// The frames, indented; a note if there are none.
 pub fn stack(paint: &mut Paint, lines: &[String], further: usize) {
     if lines.is_empty() {
         paint.dim("       (no stack was recorded)");
@@ -66,7 +66,7 @@ pub fn at_peak(paint: &mut Paint, tables: &Tables, profile: &Profile, most: usiz
     );
 }
 
-/// Who holds what lives at the end.
+/// The holders of objects live at the end.
 pub fn at_end(paint: &mut Paint, tables: &Tables, profile: &Profile, most: usize) {
     paint.heading("Who holds what lives at the end");
     let rows = profile.stacks.iter().filter(|row| row.at_end.objects > 0);
@@ -112,7 +112,7 @@ fn show(
     }
 }
 
-/// The recording's marks with what was live at each: what `--at` and `--between` can be asked for.
+/// The recording's marks with the live bytes at each: the names for `--at` and `--between`.
 pub fn marks(paint: &mut Paint, report: &Report<'_>, most: usize) {
     let tables = report.tables;
     if tables.marks.is_empty() {
@@ -124,7 +124,7 @@ pub fn marks(paint: &mut Paint, report: &Report<'_>, most: usize) {
     for (row, mark) in tables.marks.iter().enumerate().take(most) {
         let passed = report.profile.marks.iter().find(|passed| passed.mark as usize == row);
         let (live, objects) = match (passed, process) {
-            // A mark of its own counts, whatever is said of its times.
+            // A mark counts even if its time is unknown.
             (_, Some(process))
                 if mark.process != report.process && mark.time_ns < process.began_ns =>
             {

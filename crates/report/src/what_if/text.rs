@@ -1,5 +1,4 @@
-//! What a change would save, as a person reads it: the verdict, then the tables behind it, then
-//! what it takes for granted.
+//! The saving of a change as text: the verdict, the tables behind it, and the assumptions.
 
 use super::{RuleDone, WhatIf};
 use heaplab_experiment::results::{Comparison, Measure, Outcome, Results, Space};
@@ -10,11 +9,11 @@ use heaplab_text::table::{Ruled, Ruling, ruled};
 use heaplab_text::words::{bytes, count, duration, plural};
 use std::path::Path;
 
-/// Whose slop is shown: of each allocator the version that is replayed on.
+/// Allocators with shown slop, each in the version of the replay.
 const SLOP_OF: [&str; 4] = ["measured", "glibc", "jemalloc", "mimalloc"];
 
 impl WhatIf {
-    /// All of it, in lines of so many columns.
+    /// The whole text, `columns` wide.
     pub fn text(&self, path: &Path, columns: usize) -> String {
         let mut out = String::new();
         for sentence in verdict(self) {
@@ -107,7 +106,7 @@ fn time_words(comparison: &Comparison, document: &WhatIf) -> String {
     }
 }
 
-/// What cannot be told from the driver's own time is none.
+/// A time that cannot be told from the driver's own is not shown.
 fn run(ns: f64) -> String {
     duration(ns.max(0.0) as u64)
 }

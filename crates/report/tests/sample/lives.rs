@@ -1,5 +1,4 @@
-//! What ranges hold, worked out from the events one by one: what the page's figures are checked
-//! with.
+//! The ranges computed from the events one by one, to check the page's figures.
 
 use heaplab_report::page::model;
 use heaplab_trace::{Event, Op, tables::Tables};
@@ -43,8 +42,8 @@ fn lives(events: &[Event]) -> Vec<Life> {
     ended
 }
 
-/// Three ranges of a page that counts ranges, with what the events say of each: objects and bytes
-/// of every measure, and by innermost function the bytes live at its end and asked for inside.
+/// Three ranges of a page that counts ranges, with expectations from the events: objects and bytes
+/// of every measure, and by innermost function the bytes live at its end and requested inside.
 pub fn expected(page: &model::Page, tables: &Tables, events: &[Event]) -> Value {
     let Some(ranges) = &page.ranges else { return json!([]) };
     let lives = lives(events);

@@ -29,7 +29,7 @@ pub const HOSTILE: &str = "</script><img src=x onerror=\"window.hacked=1\"><!--"
 const LOADED_PAGES: u64 = 1_500;
 const REQUESTS: u64 = 4_000;
 
-/// A recording with what was found in it.
+/// A recording with its findings.
 pub struct Recorded {
     pub meta: Meta,
     pub tables: Tables,

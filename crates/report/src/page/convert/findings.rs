@@ -120,7 +120,7 @@ pub(crate) fn uses_its_slop(
         .collect()
 }
 
-/// The sizes of a family, for a table; one size alone is told as facts.
+/// The sizes of a family, for a table; a single size is shown as facts.
 fn sizes(finding: &Found) -> Vec<model::ShoeSize> {
     let (sizes, all) = finding.evidence.sizes();
     let rows = sizes.iter().filter(|_| all > 1);

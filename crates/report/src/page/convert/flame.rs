@@ -1,8 +1,8 @@
-//! The stacks as one tree by function, trimmed to what can be drawn.
+//! The stacks as one tree by function, trimmed to a size that can be drawn.
 //!
-//! A node's value holds those of its callees, so the largest nodes by share of any measure are a
-//! connected tree: they are kept, and under each of them what is dropped stands together as one
-//! node, so that every sum stays whole.
+//! A node's value includes its callees, so the nodes with the largest shares of any measure are a
+//! connected tree. They are kept. Dropped nodes under a kept one become one node, so every sum
+//! stays whole.
 
 use super::names::Names;
 use crate::page::{limits, model};
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 const ROOT_FRAME: i64 = -1;
 const MERGED_FRAME: i64 = -2;
-/// What the stacks hold, a column each.
+/// The measures of the stacks, a column each.
 #[derive(Debug, Default)]
 pub(crate) struct Measures {
     columns: Vec<model::Measure>,
@@ -21,8 +21,8 @@ pub(crate) struct Measures {
 }
 
 impl Measures {
-    /// Those of every profile, and what was live at each moment that it was asked for; between two
-    /// moments what was added.
+    /// The measures of every profile, and live objects at each asked moment; between two moments,
+    /// the added ones.
     pub(crate) fn of(profile: &Profile) -> Measures {
         let mut measures = Measures {
             columns: Vec::new(),
@@ -75,7 +75,7 @@ impl Measures {
 /// The node of the tree that holds the own values of each stack.
 pub(crate) type NodeOf = HashMap<StackId, u32>;
 
-/// The tree and where each stack lies in it; both empty where no stack was recorded.
+/// The tree and the place of each stack in it; both empty if no stack was recorded.
 pub(crate) fn flame(
     tables: &Tables,
     measures: &Measures,
@@ -238,7 +238,7 @@ impl Tree {
         cut
     }
 
-    /// Adds to every node what it called.
+    /// Adds the callees' values to every node.
     fn sum(&mut self) {
         for node in (1..self.parent.len()).rev() {
             let (before, own) = self.values.split_at_mut(node * self.columns);
@@ -247,8 +247,8 @@ impl Tree {
         }
     }
 
-    /// The tree for the page, and the node there of each node here: with so many nodes that `chars`
-    /// of it is not over [`limits::FLAME_CHARS`].
+    /// The tree for the page, and the page's node for each node here. The tree has as many nodes as
+    /// `chars` allows within [`limits::FLAME_CHARS`].
     fn finish(
         mut self,
         columns: &[model::Measure],
@@ -286,8 +286,8 @@ impl Tree {
             .map(|node| (share(node), node))
             .filter(|(share, _)| *share > 0.0)
             .collect();
-        // A parent is never smaller than its child and has a smaller number, so that what is kept
-        // hangs together.
+        // A parent is never smaller than its child and has a smaller number, so the kept nodes are
+        // connected.
         order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let mut kept = vec![false; self.parent.len()];
         kept[0] = true;
@@ -327,7 +327,7 @@ impl Tree {
             }
             (flame.parent.len() - 1) as u32
         };
-        // Of what was merged the node of its parent is that of the merged ones.
+        // A merged node's parent maps to the node of the merged ones.
         let mut emitted = vec![0u32; self.parent.len()];
         let mut merged_into: HashMap<u32, u32> = HashMap::new();
         let mut visit = vec![(0u32, 0u32)];

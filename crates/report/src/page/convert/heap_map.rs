@@ -201,7 +201,7 @@ fn sentences(spaces: &[model::MappedSpace], kinds: &[model::FreeKind]) -> Vec<St
     let vacant: u64 = kinds.iter().map(|kind| kind.bytes).sum();
     let mut out =
         vec![format!("{} are in blocks, {} in none.", words::bytes(live), words::bytes(vacant))];
-    // A kind that is less than a hundredth of what is vacant explains nothing.
+    // A kind under a hundredth of the vacant bytes explains nothing.
     for kind in kinds.iter().filter(|kind| kind.bytes * 100 > vacant && kind.pieces > 1).take(4) {
         let mean = kind.bytes / kind.pieces.max(1);
         out.push(format!(

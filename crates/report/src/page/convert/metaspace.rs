@@ -28,7 +28,7 @@ pub fn metaspaces(
     jvms.into_iter().map(|jvm| metaspace(sources, jvm, names)).collect()
 }
 
-/// What a JVM is called where there are several.
+/// The name of a JVM among several.
 fn name(sources: &Report<'_>, process: u32) -> String {
     let Some(process) =
         sources.tables.processes.get(process as usize).filter(|_| sources.metaspaces.len() > 1)
@@ -81,8 +81,8 @@ fn metaspace(sources: &Report<'_>, jvm: &JvmMetaspace<'_>, names: &mut Names) ->
     }
 }
 
-/// The words on a metaspace have the units of jcmd, whose KB are 1,024 bytes; the page calls them
-/// KiB everywhere.
+/// Texts about a metaspace use jcmd's units, whose KB are 1,024 bytes; the page calls them KiB
+/// everywhere.
 fn in_units_of_the_page(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     for (index, word) in text.split(' ').enumerate() {

@@ -1,4 +1,4 @@
-//! From what the analyses found to what the page shows. Each file fills one part of the model.
+//! From the analyses' results to the page's content. Each file fills one part of the model.
 
 mod findings;
 mod flame;
@@ -21,7 +21,7 @@ use heaplab_profile::Lifetime;
 use heaplab_text::words;
 use names::Names;
 
-/// What the page of these sources shows.
+/// The page of these sources.
 pub fn page(sources: &Report<'_>) -> model::Page {
     let Report { meta, tables, profile, findings, .. } = *sources;
     let mut left_out = Vec::new();

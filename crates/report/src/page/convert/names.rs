@@ -42,7 +42,7 @@ impl Names {
         index
     }
 
-    /// Index of a row of `frames` as a function, whatever line of it.
+    /// Index of a row of `frames` as a function, without its line.
     pub(crate) fn function(&mut self, tables: &Tables, frame: u32) -> u32 {
         let frame = place_of(tables, frame, false);
         self.add(frame)

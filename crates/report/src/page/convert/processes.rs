@@ -1,4 +1,4 @@
-//! Who took part: the processes of the recording and the threads of what is shown.
+//! The processes of the recording, and the threads of the shown ones.
 
 use super::words;
 use crate::Report;

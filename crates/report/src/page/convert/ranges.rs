@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
 
-/// What is packed, or `None` where the pass counted no ranges.
+/// The packed ranges, or `None` if the pass counted none.
 pub(crate) fn ranges(
     sources: &Report<'_>,
     sizes: &model::Sizes,

@@ -41,8 +41,7 @@ pub(crate) fn earlier(replays: &[Results]) -> Vec<model::Replay> {
     .collect()
 }
 
-/// The heaps with what was measured of them, where `wanted`: "space of glibc and jemalloc; time of
-/// glibc".
+/// The heaps with the measures that are `wanted`: "space of glibc and jemalloc; time of glibc".
 fn measured(results: &Results, wanted: impl Fn(&str, Measure) -> bool) -> String {
     let of = |(measure, words): (Measure, &str)| {
         let heaps =
@@ -126,7 +125,7 @@ pub(super) fn collections(all: &[Collection]) -> model::ReplayCollections {
     }
 }
 
-/// Free bytes of each category at full collections, where the heap told them.
+/// Free bytes of each category at full collections, from heaps that report them.
 fn categories(all: &[Collection]) -> Option<model::FreeCategories> {
     let told: Vec<_> =
         all.iter().filter_map(|one| Some((one.births, one.free_lists.as_ref()?))).collect();
@@ -167,7 +166,7 @@ fn ratio_row(comparison: &Comparison) -> model::Ratio {
     }
 }
 
-/// The range in words. Only what cannot come out otherwise is exact: space of heaps of which one
+/// The range in words. Only a result that cannot vary is exact: the space of a heap for which one
 /// cell is enough, because it does not depend on time.
 fn range(comparison: &Comparison) -> String {
     let [low, high] = [comparison.ratio.low, comparison.ratio.high].map(|end| format!("{end:.2}"));

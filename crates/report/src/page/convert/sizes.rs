@@ -1,4 +1,4 @@
-//! Requests by size, and what each allocator's size classes make of them.
+//! Requests by size, and the rounding of each allocator's size classes.
 
 use crate::page::{limits, model};
 use heaplab_findings::{Basis, Findings, SlopRow};
@@ -6,7 +6,7 @@ use heaplab_profile::{Amount, Profile, SizeRow};
 use heaplab_trace::bundle::Meta;
 use std::{cmp::Reverse, collections::BTreeMap};
 
-/// Sizes up to this share one bucket: no allocator tells them apart.
+/// Sizes up to this share one bucket: no allocator distinguishes them.
 const SMALLEST_BUCKET: u64 = 8;
 
 pub(crate) fn sizes(profile: &Profile) -> model::Sizes {
@@ -17,8 +17,7 @@ pub(crate) fn sizes(profile: &Profile) -> model::Sizes {
     }
 }
 
-/// Buckets end at powers of two, so that a request of a round size stands in the bucket that it
-/// fills.
+/// Buckets end at powers of two, so that a request of a round size is in the bucket that it fills.
 fn buckets(sizes: &[SizeRow]) -> Vec<model::SizeBucket> {
     let mut buckets: BTreeMap<u64, model::SizeBucket> = BTreeMap::new();
     for row in sizes {

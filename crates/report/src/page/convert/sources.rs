@@ -1,8 +1,8 @@
 //! Lines of source files around the places that the page names, where they were asked for and the
 //! files are here.
 //!
-//! A page is sent to others, so that nothing of a file is on it unasked. The page has bounds
-//! for the lines, and says how many places it leaves out.
+//! Users send pages to others, so a page includes no source line unless the user asks. The page
+//! limits the lines, and counts the places that it leaves out.
 
 use crate::page::{limits, model};
 use std::collections::HashMap;
@@ -55,7 +55,7 @@ struct File {
 }
 
 impl File {
-    /// The file's lines; `None`: it is not there, too long, or no text.
+    /// The file's lines; `None`: it does not exist, is too long, or is not text.
     fn read(path: &str, began_unix_s: u64) -> Option<File> {
         let file = fs::File::open(path).ok()?;
         let facts = file.metadata().ok().filter(fs::Metadata::is_file)?;

@@ -1,4 +1,4 @@
-//! Live bytes over time, with marks and the system's samples, thinned to what a chart can show.
+//! Live bytes over time, with marks and the system's samples, thinned for a chart.
 
 use super::{processes::process_name, words};
 use crate::Report;
@@ -59,7 +59,7 @@ fn mark(sources: &Report<'_>, row: &MarkRow, is_time: bool) -> model::Mark {
     let processes = &sources.tables.processes;
     let of = sources.tables.marks.get(row.mark as usize).and_then(|mark| mark.process);
     let shown = sources.process.and_then(|row| processes.get(row as usize));
-    // A mark of its own counts, whatever is said of its times.
+    // A mark counts even if its time is unknown.
     let ran = of == sources.process || shown.is_none_or(|process| process.ran_at(row.time_ns));
     model::Mark {
         name: shorten(&sources.tables.mark_name(row.mark as usize), limits::NAME_CHARS),

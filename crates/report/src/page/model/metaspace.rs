@@ -1,4 +1,4 @@
-//! What the page shows of a JVM's metaspace, where the recording is of one.
+//! The page's part about a JVM's metaspace, for a recording of one.
 
 use serde::Serialize;
 
@@ -23,7 +23,7 @@ pub struct Metaspace {
     pub committed: Vec<u64>,
     /// Used from then on.
     pub used: Vec<u64>,
-    /// Who holds it.
+    /// The holders.
     pub kinds: Vec<MetaspaceKind>,
     /// Where it goes unused.
     pub findings: Vec<super::Finding>,
@@ -31,7 +31,7 @@ pub struct Metaspace {
     pub text: String,
 }
 
-/// What the loaders of one kind hold in one of the two spaces.
+/// The holdings of one kind of loader in one of the two spaces.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct MetaspaceKind {
     /// "standard, non-class".

@@ -1,4 +1,4 @@
-//! What the page shows of the same workload on other heaps, where it was replayed.
+//! The page's part about the same workload on other heaps, if it was replayed.
 
 use serde::Serialize;
 
@@ -7,9 +7,9 @@ use serde::Serialize;
 pub struct Replay {
     /// When it was measured, seconds since 1970 UTC; 0: not known.
     pub measured_unix_s: u64,
-    /// What it measured, in words: "space and time of glibc; space of jemalloc".
+    /// The measures, in words: "space and time of glibc; space of jemalloc".
     pub measured: String,
-    /// What a newer replay has measured again, in words; empty: nothing.
+    /// The measures that a newer replay repeated, in words; empty: none.
     pub measured_again: String,
     /// The heap that ratios are against.
     pub baseline: String,
@@ -32,7 +32,7 @@ pub struct Replay {
 pub struct ReplayHeap {
     /// Its name, with parameters.
     pub name: String,
-    /// Its version as it says itself.
+    /// The heap's own version text.
     pub version: String,
     /// Resident bytes, the driver's own taken off; `None`: not measured.
     pub space: Option<ReplaySpace>,
@@ -49,7 +49,7 @@ pub struct ReplayHeap {
 }
 
 /// The collections of one heap: at most [`crate::page::limits::COLLECTION_POINTS`] of them, evenly
-/// chosen, the last among them.
+/// chosen, the last included.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ReplayCollections {
     /// All that ran.
@@ -76,7 +76,7 @@ pub struct ReplayCollections {
     pub live_bytes: Vec<Option<u64>>,
     /// The pause of each, where it was measured.
     pub point_pause_ns: Vec<Option<u64>>,
-    /// Free bytes by category, where the heap told them.
+    /// Free bytes by category, if the heap reports them.
     pub categories: Option<FreeCategories>,
     /// Free bytes on no list after each.
     pub waste_bytes: Vec<u64>,
@@ -102,9 +102,9 @@ pub struct ReplaySpace {
     pub peak_bytes: u64,
     /// After the last event.
     pub end_bytes: u64,
-    /// After the heap was asked to give back what it can; `None`: it has no such call.
+    /// After the heap was asked to trim; `None`: it has no such call.
     pub trimmed_bytes: Option<u64>,
-    /// Largest committed bytes, as the heap says.
+    /// Largest committed bytes, from the heap.
     pub committed_bytes: Option<u64>,
     /// Resident bytes at the peak for each byte asked for then.
     pub resident_per_requested: f64,

@@ -29,7 +29,7 @@ pub struct ResidentKindRow {
 /// A part at the largest reading.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ResidentPartRow {
-    /// What it is, in words.
+    /// The part's name.
     pub label: String,
     /// Resident bytes.
     pub bytes: u64,
@@ -37,6 +37,6 @@ pub struct ResidentPartRow {
     pub huge_bytes: u64,
     /// Mappings, or pieces of mappings.
     pub mappings: u64,
-    /// Who mapped the most of it, innermost first; empty: not recorded.
+    /// The stack that mapped most of it, innermost first; empty: not recorded.
     pub frames: Vec<u32>,
 }

@@ -4,7 +4,7 @@ use heaplab_text::words::plural;
 use serde::Serialize;
 use std::path::Path;
 
-/// What was read.
+/// The read lines.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Sources {
     /// Lines around places.
@@ -18,7 +18,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// What the page holds of source files, for who writes the page.
+    /// A sentence on the included source lines, for the user who writes the page.
     pub fn words(&self) -> String {
         let folder = |path: &String| Some(Path::new(path).parent()?.display().to_string());
         let mut folders: Vec<String> = self.files.iter().filter_map(folder).collect();
