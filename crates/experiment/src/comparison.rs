@@ -10,8 +10,8 @@ use crate::run::{Block, Measured};
 use crate::statistics::{benjamini_hochberg, bootstrap, hodges_lehmann, median, wilcoxon};
 use crate::summary::{RESAMPLES, net_time};
 
-/// ns an event below which a heap cannot be told from the driver: about what two runs of the null
-/// heap differ by.
+/// A heap below this many ns an event cannot be told from the driver: about the difference of two
+/// runs of the null heap.
 pub const RESOLUTION_NS: f64 = 0.1;
 
 pub(crate) fn compare_space(
@@ -132,11 +132,11 @@ pub(crate) fn compare_time(
     Some(compared)
 }
 
-/// Corrects for the number of comparisons, and says what each shows.
+/// Corrects for the number of comparisons, and states the result of each.
 ///
-/// The step-up procedure that shows R of m differences at a level compares each p with R/m of the
-/// level, and so the interval of that confidence is the one that agrees with it (Benjamini and
-/// Yekutieli 2005: false coverage rate). Where none is shown it is that of 1/m, with which the
+/// A step-up procedure that shows R of m differences at a level compares each p with R/m of the
+/// level, so the interval of that confidence agrees with it (Benjamini and Yekutieli 2005: false
+/// coverage rate). If no difference is shown, the confidence is that of 1/m, with which the
 /// smallest p would have had to agree.
 pub fn adjust(times: &mut [Compared], settings: &Settings, canary: Option<&Canary>) {
     let p_values: Vec<f64> = times.iter().filter_map(|time| time.comparison.p_value).collect();
@@ -158,8 +158,8 @@ pub fn adjust(times: &mut [Compared], settings: &Settings, canary: Option<&Canar
             comparison.ratio.high *= 1.0 + spread;
         }
         let ratio = comparison.ratio;
-        // An interval by ranks of too few blocks is not one of the stated confidence, so nothing
-        // follows from it.
+        // An interval by ranks of too few blocks lacks the stated confidence, so nothing follows
+        // from it.
         let enough = comparison.nodes.is_some() || comparison.blocks >= blocks_needed(confidence);
         comparison.outcome = match () {
             () if !enough => Outcome::NotShown,
@@ -177,8 +177,8 @@ pub fn blocks_needed(confidence: f64) -> u32 {
         as u32
 }
 
-/// The fewest with which one of `comparisons` can be shown whatever the others show, after the
-/// correction for their number.
+/// The fewest blocks with which one of `comparisons` can be shown, whatever the others show, after
+/// the correction for their number.
 pub fn blocks_needed_for(confidence: f64, comparisons: u32) -> u32 {
     blocks_needed(1.0 - (1.0 - confidence) / f64::from(comparisons.max(1)))
 }
@@ -197,7 +197,7 @@ mod tests {
     }
 
     /// Thousands of experiments of two to five heaps, some of which differ: an interval excludes 1
-    /// exactly where the corrected test shows a difference.
+    /// exactly if the corrected test shows a difference.
     #[test]
     fn intervals_and_corrected_p_values_agree() {
         let mut random = Random(7);

@@ -1,8 +1,9 @@
-//! Verdicts of time on machines that are not quiet, by simulation: of experiments whose heaps truly
-//! take the same time, how many say that one is quicker?
+//! Verdicts of time on unsteady machines, by simulation: of experiments whose heaps truly take the
+//! same time, how many call one quicker?
 //!
-//! Counts, not chances: seeds are fixed. Each cell runs at some moment of a machine whose speed
-//! changes from cell to cell; the canary feels the same machine at its own moment.
+//! The results are counts, not chances, because seeds are fixed. Each cell runs at some moment of a
+//! machine whose speed changes from cell to cell. The canary runs on the same machine at its own
+//! moment.
 
 use crate::plan::{CANARY, HeapCell, NULL_HEAP, Plan};
 use crate::process::CellRunner;
@@ -26,7 +27,7 @@ enum Load {
     Quiet,
     /// Everything takes 2 % longer from cell to cell: 80 % in ten blocks of four cells.
     Rising,
-    /// Another program comes and goes, and takes away three tenths while it is there.
+    /// Another program comes and goes, and takes three tenths while it runs.
     Bursts,
     /// The speed walks at random, 5 % a cell.
     Walk,
@@ -35,7 +36,7 @@ enum Load {
 struct Simulated {
     load: Load,
     random: RefCell<Random>,
-    /// Logarithm of what the machine multiplies times by, now.
+    /// Logarithm of the machine's present factor on times.
     slowness: RefCell<f64>,
     second: Second,
 }
@@ -160,8 +161,8 @@ fn a_machine_that_changes_makes_no_heap_quicker() {
     }
 }
 
-/// Two experiments of the same heaps, one on a machine that is busy: their intervals have something
-/// in common, although the second heap feels the others on the machine half as much again.
+/// Two experiments of the same heaps, one on a busy machine: their intervals overlap, although the
+/// load slows the second heap half as much again.
 #[test]
 fn two_experiments_agree_on_a_busy_machine() {
     let second = Second { sensitivity: 1.5, ..SAME };

@@ -15,10 +15,10 @@ use measured::Measured;
 
 /// Workloads that stand side by side in a terminal of 80 columns.
 const WORKLOADS_MAX: usize = 5;
-/// What a workload's name gets of its column.
+/// Columns for a workload's name.
 const NAME_COLUMNS_MAX: usize = 10;
 
-/// What the name of a heap gets at least.
+/// Least columns for a heap's name.
 const HEAP_COLUMNS_MIN: usize = 16;
 /// Between two columns.
 const MARGINS: usize = 2;
@@ -28,11 +28,11 @@ const MARGINS: usize = 2;
 pub struct Named {
     /// What its column is called.
     pub name: String,
-    /// What was found. The heaps are those of all others, in the same order.
+    /// The results. All have the same heaps in the same order.
     pub results: Results,
 }
 
-/// All of it, in lines of so many columns.
+/// The whole text, `columns` wide.
 pub fn text(grid: &[Named], columns: usize) -> String {
     let Some(baseline) = grid.first().and_then(|named| named.results.heaps.first()) else {
         return String::new();
@@ -72,7 +72,7 @@ fn side_by_side(grid: &[Named], columns: usize) -> usize {
     let each = longest.clamp(FIGURE_COLUMNS, NAME_COLUMNS_MAX) + MARGINS;
     let left = columns.saturating_sub(HEAP_COLUMNS_MIN + MARGINS + MEAN_COLUMNS);
     let most = (left / each).clamp(1, WORKLOADS_MAX);
-    // As many in each table: three and two, not four and one.
+    // Balanced tables: three and two, not four and one.
     grid.len().div_ceil(grid.len().div_ceil(most).max(1)).max(1)
 }
 
@@ -110,7 +110,7 @@ fn room(headings: &[String], figures: &[Vec<String>], columns: usize) -> usize {
     columns.saturating_sub(taken + MARGINS).max(HEAP_COLUMNS_MIN)
 }
 
-/// The first heap's own figure, another heap's ratio to it.
+/// The first heap's own figure; another heap's ratio to it.
 fn cell(named: &Named, heap: usize, measure: Measured) -> String {
     let found = &named.results.heaps[heap];
     if !measure.is_in(found) {
@@ -159,7 +159,7 @@ fn least(grid: &[Named], measure: Measured) -> Vec<String> {
         .filter_map(|named| {
             let ratios =
                 (1..heaps.len()).filter_map(|heap| Some((heap, measure.ratio(named, heap)?.value)));
-            // Of equal ones it is the first: a heap that saves nothing is not named for it.
+            // The first of equal ones: a heap that saves nothing is not named.
             let first = measure.is_in(&named.results.heaps[0]).then_some((0, 1.0));
             let (heap, ratio) =
                 first.into_iter().chain(ratios).min_by(|one, other| one.1.total_cmp(&other.1))?;

@@ -1,11 +1,11 @@
 //! The replays of a recording, kept beside their cells, so that the page of `heaplab report` can
 //! show them.
 //!
-//! What is kept is a list, the newest first: a replay stays as long as it is the newest that
-//! measured some heap's space or time. Each stays whole, with its own comparisons and verdict:
-//! ratios are of heaps that were measured together, so what two replays found is shown one below
-//! the other and never mixed. The one exception are two replays of the same heaps, one of space and
-//! one of time ([`with_earlier`]), which says so.
+//! The file keeps a list, the newest first. A replay stays as long as it is the newest that
+//! measured some heap's space or time. Each stays whole, with its own comparisons and verdict,
+//! because ratios are of heaps that were measured together. So results of two replays are shown one
+//! below the other and never mixed. The one exception are two replays of the same heaps, one of
+//! space and one of time ([`with_earlier`]), which the result says.
 
 use crate::results::{HeapResult, Measure, RESULTS_VERSION, Results, Settings, Workload};
 use crate::run::{ExperimentError, write_json};
@@ -15,12 +15,12 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Results are some kilobytes a heap; what is larger is not one of them.
+/// Results take some kilobytes a heap; a larger file is not one of them.
 const LARGEST_BYTES: u64 = 64 << 20;
 /// Replays kept of one process.
 const KEPT: usize = 8;
 
-/// What the file holds: the replays, the newest first.
+/// The content of the file: the replays, the newest first.
 #[derive(Default, Serialize, Deserialize)]
 struct Kept {
     replays: Vec<Results>,
@@ -31,9 +31,9 @@ fn path(bundle: &Path, process: Option<u32>) -> PathBuf {
     bundle.join("replay-cells").join(format!("replays-{of}.json"))
 }
 
-/// `results`, and of the measure they are `missing` what the last replay found of the same workload
-/// on the same heaps, with the same settings, on the same machine: whoever looks at space after
-/// time has not unlearnt the time.
+/// `results`, and for the measure that they lack, the last replay's results for the same workload
+/// on the same heaps, with the same settings, on the same machine. So a user who measures space
+/// after time still sees the time.
 pub fn with_earlier(bundle: &Path, results: Results, missing: Option<Measure>) -> Results {
     let Some(missing) = missing else { return results };
     let earlier = read_kept(&path(bundle, results.workload.process)).unwrap_or_default();
@@ -45,8 +45,8 @@ pub fn with_earlier(bundle: &Path, results: Results, missing: Option<Measure>) -
     }
 }
 
-/// Whether two replays can be told as one: one with fewer heaps, or another first one, has other
-/// comparisons, which are corrected for another number of them.
+/// Whether two replays can be shown as one. A replay with fewer heaps, or another first one, has
+/// other comparisons, corrected for another number.
 fn is_same(now: &Results, earlier: &Results) -> bool {
     let same = |results: &Results| {
         let workload = Workload { bundle: String::new(), ..results.workload.clone() };
@@ -104,8 +104,8 @@ fn utc(unix_s: u64) -> String {
     )
 }
 
-/// Keeps `results` as the last replay of their process, and of the earlier ones those that measured
-/// what no later one did.
+/// Keeps `results` as the last replay of their process, and those earlier ones with measurements
+/// that no later one has.
 ///
 /// # Errors
 /// The bundle cannot be written to.
@@ -154,7 +154,7 @@ fn has_news(earlier: &Results, later: &[Results]) -> bool {
 /// and the reason goes to `unread`.
 ///
 /// # Errors
-/// `wanted` cannot be read, is no such file, or is about another process.
+/// `wanted` cannot be read, is not such a file, or is about another process.
 pub fn load(
     bundle: &Path,
     process: Option<u32>,
@@ -201,7 +201,7 @@ pub enum KeptError {
     Malformed {
         /// Which.
         path: PathBuf,
-        /// What was expected, and where.
+        /// The expectation, and the place.
         source: serde_json::Error,
     },
     /// Results of an older or newer heaplab.
@@ -293,8 +293,8 @@ mod tests {
                 .iter()
                 .any(|caution| caution.starts_with("The time was measured by an earlier replay"))
         );
-        // What was measured on another machine, with another margin, or of another baseline, does
-        // not stand beside this.
+        // Measurements of another machine, another margin or another baseline are not shown
+        // together with these.
         let mut elsewhere = space.clone();
         elsewhere.machine.kernel = "another".into();
         let mut margin = space.clone();
@@ -362,12 +362,12 @@ mod tests {
         let newer = Results { measured_unix_s: 5, ..fewer.clone() };
         keep(bundle.path(), &newer).unwrap();
         assert_eq!(kept(), [newer, both.clone()]);
-        // With threads it is another figure.
+        // With threads the figure is another one.
         let mut threads = fewer.clone();
         threads.settings.threads = true;
         keep(bundle.path(), &threads).unwrap();
         assert_eq!(kept().len(), 3);
-        // A replay of everything leaves nothing of the earlier ones that were measured alike.
+        // A replay of everything replaces all earlier ones with the same measurements.
         keep(bundle.path(), &both).unwrap();
         assert_eq!(kept(), [both.clone(), threads]);
         // Another workload is another story.

@@ -1,16 +1,16 @@
 //! Blocks and cells: which heap needs less space or time, with what interval.
 //!
 //! A cell is one heap in a process of its own. A block is one repetition of every cell to be
-//! compared, with the null heap and a canary, in random order on one processor; comparisons are
-//! made inside blocks only, so that what a machine does between two blocks touches all heaps alike.
-//! Space is measured once and kept; time is repeated (docs/measuring.md).
+//! compared, with the null heap and a canary, in random order on one processor. Comparisons are
+//! made inside blocks only, so changes of the machine between two blocks affect all heaps alike.
+//! Space is measured once and cached; time is repeated (docs/measuring.md).
 //!
-//! - [`own`]: an experiment for a program that brings heaps of its own.
-//! - [`pair`]: one program as it is and as it would be, on the same heaps.
+//! - [`own`]: an experiment for a program with heaps of its own.
+//! - [`pair`]: a program as recorded and as changed, on the same heaps.
 //! - [`prepare`]: a recording and heaps as a plan; [`alias`]: short names of libraries.
-//! - [`plan`]: what is to be run, and which part of it is this machine's.
+//! - [`plan`]: the cells to run, and this machine's part of them.
 //! - [`process`]: a cell as a fresh process with a clean environment.
-//! - [`mod@run`]: runs what is missing, one file a block, so that resuming and merging are file
+//! - [`mod@run`]: runs the missing blocks, one file a block, so that resuming and merging are file
 //!   operations.
 //! - [`statistics`]: signed rank, Hodges-Lehmann, bootstrap, false discovery rate.
 //! - [`mixed`]: ratios over blocks of several machines.

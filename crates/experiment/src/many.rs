@@ -4,15 +4,14 @@ use crate::run::{ExperimentError, Measured, cells, run as run_plan};
 use crate::{CellRunner, Plan, Progress, Results};
 use std::path::{Path, PathBuf};
 
-/// Two recordings have one name, by which neither their columns nor their folders could be told
-/// apart.
+/// Two recordings have the same name, so their columns and folders could not be told apart.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{0} names two recordings, whose results could not be told apart: rename one, or replay each by itself"
 )]
 pub struct SameName(String);
 
-/// What a recording is called beside others: its folder's name without `.heaplab`.
+/// The name of a recording among others: its folder's name without `.heaplab`.
 pub fn name(path: &Path) -> String {
     path.file_stem()
         .map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
@@ -32,7 +31,7 @@ pub fn names(paths: &[PathBuf]) -> Result<Vec<String>, SameName> {
     Ok(names)
 }
 
-/// Runs all `plans`, and tells each one's results to `done` as soon as there are any.
+/// Runs all `plans`, and passes the results of each to `done` as soon as they exist.
 ///
 /// # Errors
 /// One cannot be run, or `done` fails.

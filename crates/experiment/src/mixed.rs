@@ -1,11 +1,11 @@
 //! Ratios over blocks of several nodes: the node is a random effect.
 //!
 //! A ratio differs from machine to machine (caches, kernels), and blocks of one machine say nothing
-//! of the next one. Blocks are therefore put together inside each node first. The ratio's mean over
-//! nodes and its spread between them are those of DerSimonian and Laird (1986). The interval is
-//! that of Hartung and Knapp (2001) with Student's t, never narrower than without their correction
-//! (Röver, Knapp and Friede 2015), because nodes are few. The variance inside a node is pooled over
-//! all nodes: a node with two blocks has no variance of its own worth believing.
+//! about the next. So blocks are first combined inside each node. The ratio's mean over nodes and
+//! its spread between them follow DerSimonian and Laird (1986). The interval is that of Hartung and
+//! Knapp (2001) with Student's t, never narrower than without their correction (Röver, Knapp and
+//! Friede 2015), because nodes are few. The variance inside a node is pooled over all nodes,
+//! because the variance of a node with two blocks is hardly informative.
 //!
 //! Golden values from statsmodels stand in the tests (`tests/golden.py` prints them).
 
@@ -25,7 +25,7 @@ pub struct Mixed {
     pub nodes: usize,
 }
 
-/// The mean over nodes of what the blocks of each say; `None` of fewer than two nodes.
+/// The mean over nodes of the estimates from their blocks; `None` for fewer than two nodes.
 pub fn mixed(nodes: &[Vec<f64>]) -> Option<Mixed> {
     let groups: Vec<&Vec<f64>> = nodes.iter().filter(|blocks| !blocks.is_empty()).collect();
     let count = groups.len();
@@ -44,7 +44,7 @@ pub fn mixed(nodes: &[Vec<f64>]) -> Option<Mixed> {
     let between = between(&means, &variances);
     let weights: Vec<f64> = variances
         .iter()
-        // All alike where nothing varies: any mean of equal numbers is right.
+        // Equal weights if nothing varies: any mean of equal numbers is right.
         .map(|variance| 1.0 / (variance + between).max(f64::MIN_POSITIVE.sqrt()))
         .collect();
     let all: f64 = weights.iter().sum();

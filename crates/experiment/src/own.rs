@@ -1,8 +1,8 @@
-//! An experiment for a program that brings heaps of its own: a table of families, a list of names,
-//! a recording.
+//! An experiment for a program with heaps of its own: a table of families, a list of names, a
+//! recording.
 //!
-//! The program's main does two things: as a cell it calls [`serve`], and otherwise [`compare`].
-//! `examples/own-heap` is such a program.
+//! The program's main calls [`serve`] as a cell, and [`compare`] otherwise. `examples/own-heap` is
+//! such a program.
 
 use crate::plan::{HeapCell, Plan, passes_for};
 use crate::process::{self, Processes};
@@ -29,7 +29,7 @@ pub enum OwnError {
     /// The recording cannot be read.
     #[error(transparent)]
     Recording(#[from] TraceError),
-    /// A heap's name is wrong, or the recording has not what the heap's parameters name.
+    /// A heap's name is wrong, or the recording lacks a thing that the heap's parameters name.
     #[error(transparent)]
     Heap(#[from] FamilyError),
     /// The experiment cannot be run.
@@ -47,7 +47,7 @@ pub enum OwnError {
 /// standard output. A program calls this when its first argument is [`CELL`].
 ///
 /// # Errors
-/// Standard input holds no request. What is wrong with the heap is in the report.
+/// Standard input holds no request. The report has the heap's own errors.
 pub fn serve(families: &Families) -> Result<(), OwnError> {
     let mut question = String::new();
     std::io::stdin().read_to_string(&mut question)?;

@@ -1,36 +1,37 @@
-//! One program as it was recorded and as it would be, on the same heaps: what a change saves.
+//! A program as recorded and as changed, on the same heaps: the saving of a change.
 //!
-//! Every time block holds the cells of both workloads in one random order, so that what the machine
-//! does between two blocks touches both alike, and a run of one is compared with the run of the
-//! other in its block. Times are those of whole runs: a changed program asks less often, and its
-//! time an event says nothing. The driver's part is taken off each by its own null heap.
+//! Every time block holds the cells of both workloads in one random order. So changes of the
+//! machine between two blocks affect both alike, and each run is compared with the other workload's
+//! run in its block. Times are those of whole runs, because a changed program makes fewer requests,
+//! and its time an event says nothing. Each workload's own null heap gives the driver's part, which
+//! is subtracted.
 
 use crate::comparison::{Compared, RESOLUTION_NS, adjust, compare_space};
 use crate::plan::{CANARY, NULL_HEAP, Plan};
 use crate::process::CellRunner;
-use crate::results::{Comparison, Estimate, HeapResult, Measure, Results};
+use crate::results::{Comparison, HeapResult, Measure, Results};
 use crate::run::{Block, BlockCell, ExperimentError, Measured, Progress, machine, space, verify};
 use crate::statistics::Random;
 use crate::summary::{net_time, summarize};
 use heaplab_replay::{CellKind, CellReport};
 use serde::Serialize;
 
-/// What the recorded workload is called in comparisons.
+/// The recorded workload's name in comparisons.
 pub const AS_RECORDED: &str = "as recorded";
 
-/// Two workloads on the same heaps, measured alike. Nothing is kept in a folder of results.
+/// Two workloads on the same heaps, measured alike. Results are not kept in a folder.
 #[derive(Clone, Debug)]
 pub struct Pair {
-    /// As it was recorded.
+    /// The recorded workload.
     pub before: Plan,
-    /// As it would be.
+    /// The changed workload.
     pub after: Plan,
 }
 
-/// What a pair came to.
+/// The results of a pair.
 #[derive(Clone, Debug, Serialize)]
 pub struct PairResults {
-    /// Of the workload as it was recorded.
+    /// Of the recorded workload.
     pub before: Results,
     /// Of the changed one.
     pub after: Results,
@@ -48,7 +49,7 @@ pub struct RunTimes {
     pub heap: String,
     /// As recorded, ns.
     pub before_ns: f64,
-    /// As it would be, ns.
+    /// Of the changed workload, ns.
     pub after_ns: f64,
 }
 
@@ -187,7 +188,7 @@ impl PairResults {
         self.comparisons.iter().find(|of| of.heap == heap && of.measure == measure)
     }
 
-    /// Peak resident bytes on a heap, as recorded and as it would be.
+    /// Peak resident bytes on a heap, recorded and changed.
     pub fn peaks(&self, heap: &str) -> Option<(u64, u64)> {
         let peak = |results: &Results| {
             let heap = results.heaps.iter().find(|of| of.heap == heap)?;
@@ -195,11 +196,6 @@ impl PairResults {
         };
         Some((peak(&self.before)?, peak(&self.after)?))
     }
-}
-
-/// Whether a ratio's interval has 1 in it.
-pub fn spans_one(ratio: Estimate) -> bool {
-    ratio.low <= 1.0 && ratio.high >= 1.0
 }
 
 #[cfg(test)]
@@ -285,6 +281,7 @@ mod tests {
         let same = Pair { before: plan(8000, 80), after: plan(8000, 80) };
         let results = run_pair(&same, &Named, |_| ()).unwrap();
         assert_eq!(results.comparisons[0].outcome, Outcome::Equivalent);
-        assert!(spans_one(results.comparisons[0].ratio));
+        let ratio = results.comparisons[0].ratio;
+        assert!(ratio.low <= 1.0 && ratio.high >= 1.0);
     }
 }

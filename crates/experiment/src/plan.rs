@@ -1,6 +1,6 @@
-//! What is to be run. A plan is a list of blocks, each the same cells in an order of its own;
-//! everything about it follows from its fields, so that machines that share a plan run parts of the
-//! same experiment.
+//! The cells to run. A plan is a list of blocks, each the same cells in its own order. Everything
+//! about a plan follows from its fields, so machines that share a plan run parts of the same
+//! experiment.
 
 use crate::results::{HugePages, Settings, Workload};
 use crate::statistics::Random;
@@ -25,13 +25,12 @@ pub struct HeapCell {
     /// Space cells: one where the heap's space depends on nothing but the program, more where it
     /// depends on time.
     pub space_cells: u32,
-    /// The heap as it is named where it keeps huge pages away; `None`: it has no such switch, or
-    /// does so already.
+    /// The heap's name without huge pages; `None`: it has no such switch, or has it set.
     pub without_huge_pages: Option<String>,
 }
 
-/// Space cells of a heap whose space depends on time, and of all with threads, whose order differs
-/// from run to run: enough to show by how much.
+/// Space cells of a heap whose space depends on time, and of all heaps with threads, whose order
+/// differs from run to run: enough to show the variation.
 const SPACE_CELLS: u32 = 3;
 
 impl HeapCell {
@@ -46,7 +45,7 @@ impl HeapCell {
 /// `I/N`: this machine's part of the blocks.
 ///
 /// # Errors
-/// Says what is expected.
+/// The expectation.
 pub fn shard(text: &str) -> Result<(u32, u32), String> {
     let parts = text
         .split_once('/')
@@ -86,8 +85,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// What results must agree on to be of one experiment: everything but the number of blocks and
-    /// who runs them.
+    /// The fields in which results of one experiment must agree: all but the number of blocks and
+    /// the machine's part.
     pub fn identity(&self) -> u64 {
         let settings = Settings { reps: 0, ..self.settings.clone() };
         let parts = (&self.workload, &self.heaps, settings, &self.code_version);
@@ -129,7 +128,7 @@ impl Plan {
         }
     }
 
-    /// Whether a cell may have huge pages: of space the setting says; time is measured as the
+    /// Whether a cell may have huge pages: for space the setting decides; time is measured as the
     /// program runs.
     fn huge_pages(&self, kind: CellKind) -> bool {
         let is_asked = self.settings.huge_pages != Some(HugePages::None);
@@ -151,9 +150,9 @@ impl Plan {
     }
 }
 
-/// Passes so that a time cell runs this many events at least: half a second or so, long enough that
-/// the clock's and the process's beginnings do not count. The same for every heap, whatever it
-/// costs. A tenth of it in a debug build, whose times mean nothing: what it runs are tests.
+/// Passes that make a time cell run at least this many events: half a second or so, long enough
+/// that the beginnings of the clock and the process do not count. Equal for all heaps, cheap or
+/// dear. A tenth in a debug build, whose times mean nothing: it runs tests.
 pub const CELL_EVENTS_MIN: u64 = if cfg!(debug_assertions) { 1_000_000 } else { 10_000_000 };
 
 /// What starting a thread and waiting for its end takes, in events.

@@ -55,7 +55,7 @@ pub enum PrepareError {
     /// A file cannot be read or started.
     #[error("{what}: {source}")]
     Io {
-        /// What was attempted.
+        /// The failed step.
         what: String,
         /// The system's reason.
         source: std::io::Error,
@@ -95,7 +95,7 @@ pub fn are_ready(
     Ok(())
 }
 
-/// Whether each recorded thread can have a thread of its own.
+/// Whether each recorded thread can have its own thread.
 ///
 /// # Errors
 /// The workload of the recording at `path` has arenas, or too many threads.
@@ -110,7 +110,7 @@ pub fn can_thread(path: &Path, program: &Program) -> Result<(), PrepareError> {
     Ok(())
 }
 
-/// Whether the recorded program, or the process of it that is replayed, switched huge pages off.
+/// Whether the recorded program, or its replayed process, switched huge pages off.
 pub fn is_without_huge_pages(bundle: &Bundle, program: &Program) -> bool {
     let process = program.facts().process;
     let without = &bundle.meta().without_huge_pages;
@@ -137,8 +137,7 @@ pub fn code_version(
 }
 
 impl Plan {
-    /// Space and time of `program`, which `bundle` was compiled to, on all heaps: all blocks, none
-    /// of them kept.
+    /// Space and time of `program`, compiled from `bundle`, on all heaps: all blocks, none kept.
     ///
     /// # Errors
     /// This program's own file cannot be read.
@@ -215,8 +214,8 @@ impl Pair {
     }
 }
 
-/// Whether a library can serve, asked once before every cell would fail of it: in a process of its
-/// own, since its constructors run.
+/// Checks once that a library works, before every cell fails of it: in a process of its own,
+/// because its constructors run.
 ///
 /// # Errors
 /// It cannot.
@@ -232,7 +231,8 @@ fn loads(heap: &dyn Selected, executable: &Path) -> Result<(), PrepareError> {
     if output.status.success() {
         return Ok(());
     }
-    // The last line of standard output says why, as JSON; the library may write anything before it.
+    // The last line of standard output has the reason, as JSON; the library may print anything
+    // before it.
     let said = String::from_utf8_lossy(&output.stdout);
     match said.lines().last().and_then(|line| serde_json::from_str(line).ok()) {
         Some(reason) => Err(PrepareError::Library(reason)),

@@ -1,11 +1,11 @@
-//! A cell as a fresh process: the same executable again, told what to do on its standard input.
+//! A cell as a fresh process: the same executable again, with its request on standard input.
 //!
-//! Its environment is empty but for what the heap's parameters need and where libraries are found:
-//! allocators read a dozen variables, and even the environment's length moves the stack. It gets
-//! the replay program as an open file: a path's length would move glibc's heap, which is the cell's
-//! own too, and a workload would need another page where its folder has a longer name. Space
-//! cells run without address space randomisation, so that two of them lay out memory alike; time
-//! cells run with it, so that no single layout's luck decides.
+//! Its environment has only the variables that the heap's parameters need and the path of
+//! libraries: allocators read a dozen variables, and even the environment's length moves the stack.
+//! It gets the replay program as an open file. A path's length would move glibc's heap, which the
+//! cell itself uses too, and a workload in a folder with a longer name would need another page.
+//! Space cells run without address space randomisation, so that two of them lay out memory alike.
+//! Time cells run with it, so that no single layout's luck decides.
 
 use heaplab_replay::{CellKind, CellReport, CellRequest};
 use std::fs::File;
@@ -42,7 +42,7 @@ pub struct Processes<'a> {
     pub arguments: Vec<String>,
     /// A cell that runs longer is ended and counts as failed.
     pub limit: Duration,
-    /// Ends a cell when it is set.
+    /// Set: ends the running cell.
     pub stop: Option<&'a AtomicBool>,
 }
 
@@ -50,7 +50,7 @@ pub struct Processes<'a> {
 pub const KEPT: [&str; 1] = ["LD_LIBRARY_PATH"];
 /// The open replay program in a cell's process: higher than what heaplab itself has open.
 const PROGRAM_DESCRIPTOR: i32 = 63;
-/// What a cell may say on its standard error before it is cut.
+/// Longest kept text of a cell's standard error.
 const ERROR_BYTES_MAX: u64 = 64 * 1024;
 
 impl CellRunner for Processes<'_> {
@@ -130,7 +130,8 @@ impl Processes<'_> {
             match child.try_wait() {
                 Ok(Some(status)) => break status,
                 Ok(None) if began.elapsed() > self.limit || self.is_stopped() => {
-                    // It may end by itself in this moment; waiting for it is right in both cases.
+                    // The cell may end by itself at this moment; waiting for it is right in both
+                    // cases.
                     let _ = child.kill();
                     let _ = child.wait();
                     return Err(if self.is_stopped() {
@@ -152,7 +153,7 @@ impl Processes<'_> {
 fn read_all(stream: Option<impl Read>) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Some(mut stream) = stream {
-        // What was read before an error still says something.
+        // The part read before an error still tells something.
         let _ = stream.read_to_end(&mut bytes);
     }
     bytes
@@ -205,15 +206,14 @@ pub fn last_processor() -> Option<u32> {
     }
 }
 
-/// Identifies the content of `files`: the program that runs cells, what it runs, and libraries it
-/// loads.
+/// Identifies the content of `files`: the program that runs cells, its replay program, and the
+/// libraries that it loads.
 pub fn content_version<'a>(files: impl Iterator<Item = &'a Path>) -> std::io::Result<String> {
     let mut hash = Xxh3::new();
     let mut buffer = vec![0; 1 << 18];
     for path in files {
         let Ok(mut file) = File::open(path) else {
-            // A library that is found along the loader's path has no content here; its name stands
-            // for it.
+            // A library found along the loader's path has no content here; its name stands for it.
             hash.update(path.as_os_str().as_encoded_bytes());
             continue;
         };

@@ -1,8 +1,8 @@
-//! What an experiment found, as plain data: the JSON that `heaplab replay --json` prints and the
+//! The results of an experiment as plain data: the JSON that `heaplab replay --json` prints and the
 //! report page shows (docs/replay-json.md).
 //!
-//! Bytes are bytes, times nanoseconds; a ratio is heap over baseline, so that below 1 means less.
-//! What an allocator does not tell is `None`, never zero.
+//! Bytes are bytes, times nanoseconds. A ratio is heap over baseline, so below 1 means less.
+//! Figures that an allocator does not report are `None`, never zero.
 
 use heaplab_heap::{Collection, CollectorLog};
 use heaplab_trace::program::Program;
@@ -19,7 +19,7 @@ pub const RESULTS_VERSION: u32 = 1;
 pub struct Results {
     /// [`RESULTS_VERSION`].
     pub format_version: u32,
-    /// What was replayed.
+    /// The replayed workload.
     pub workload: Workload,
     /// How it was measured.
     pub settings: Settings,
@@ -38,13 +38,13 @@ pub struct Results {
     /// When it was measured, seconds since 1970 UTC; 0: not known.
     #[serde(default)]
     pub measured_unix_s: u64,
-    /// What an earlier replay of the same heaps measured, and not this one; the settings of time
-    /// are then that replay's.
+    /// Measures from an earlier replay of the same heaps, not this one; the settings of time are
+    /// then that replay's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earlier: Option<Measure>,
 }
 
-/// The workload as it was replayed.
+/// The workload as replayed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Workload {
     /// The bundle's folder as the user named it.
@@ -105,7 +105,7 @@ pub struct Settings {
     pub program_without_huge_pages: bool,
 }
 
-/// What the kernel may do with the memory of a space cell.
+/// The kernel's treatment of a space cell's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HugePages {
@@ -162,7 +162,7 @@ impl Workload {
 /// Where it was measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Processor's name as the kernel says it.
+    /// The processor's name, from the kernel.
     pub processor: String,
     /// Processors that the measurement could use.
     pub processors: u32,
@@ -174,15 +174,15 @@ pub struct Machine {
     pub architecture: String,
 }
 
-/// What one heap needed.
+/// The needs of one heap.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HeapResult {
     /// As named on the command line: `jemalloc:narenas=1`.
     pub heap: String,
-    /// What it was called there, where it has a name of its own: `lib:/opt/libmine.so`.
+    /// The heap's full name, if it has an alias: `lib:/opt/libmine.so`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alias_of: Option<String>,
-    /// Its version as it says itself: "jemalloc 5.3.0".
+    /// The heap's own version text: "jemalloc 5.3.0".
     pub version: String,
     /// Space, where it was asked for and succeeded.
     pub space: Option<Space>,
@@ -197,14 +197,14 @@ pub struct HeapResult {
     pub log: CollectorLog,
     /// Cells that failed: the others stand.
     pub failures: Vec<CellFailure>,
-    /// The heap as it is named where it keeps huge pages away: `mimalloc:allow_thp=false`; `None`:
-    /// it has no such switch, or does so already.
+    /// The heap's name without huge pages: `mimalloc:allow_thp=false`; `None`: it has no such
+    /// switch, or has it set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_huge_pages: Option<String>,
 }
 
 impl HeapResult {
-    /// Whether `measure` was measured of it.
+    /// Whether the heap has a result for `measure`.
     pub fn has(&self, measure: Measure) -> bool {
         match measure {
             Measure::Space => self.space.is_some(),
@@ -218,7 +218,7 @@ impl HeapResult {
 pub struct OtherHugePages {
     /// The driver's taken off.
     pub peak_resident_bytes: u64,
-    /// Of them, in huge pages.
+    /// Of these, in huge pages.
     pub peak_huge_page_bytes: u64,
 }
 
@@ -248,12 +248,11 @@ pub struct Space {
     pub resident_at_requested_peak_bytes: u64,
     /// Resident bytes after the last event.
     pub end_resident_bytes: u64,
-    /// Resident bytes after the heap was asked to give back what it can; `None`: it has no such
-    /// call.
+    /// Resident bytes after the heap was asked to trim; `None`: it has no such call.
     pub trimmed_resident_bytes: Option<u64>,
-    /// Largest committed bytes, as the heap says.
+    /// Largest committed bytes, from the heap.
     pub peak_committed_bytes: Option<u64>,
-    /// Committed bytes after the last event, as the heap says.
+    /// Committed bytes after the last event, from the heap.
     pub end_committed_bytes: Option<u64>,
     /// Resident bytes at the peak for each requested byte then.
     pub resident_per_requested: f64,
@@ -276,9 +275,9 @@ pub struct SpaceMoment {
     pub requested_bytes: u64,
     /// Resident bytes, the driver's taken off.
     pub resident_bytes: u64,
-    /// Committed bytes, as the heap says.
+    /// Committed bytes, from the heap.
     pub committed_bytes: Option<u64>,
-    /// Bytes in pages with live blocks, as the heap says.
+    /// Bytes in pages with live blocks, from the heap.
     pub active_bytes: Option<u64>,
     /// The phase that begins here.
     pub mark: Option<String>,
@@ -311,7 +310,7 @@ pub struct CellFailure {
     pub reason: String,
 }
 
-/// What is compared.
+/// The compared measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
@@ -326,9 +325,9 @@ pub enum Measure {
 pub struct Comparison {
     /// The heap.
     pub heap: String,
-    /// The heap it is compared with.
+    /// The baseline.
     pub baseline: String,
-    /// What is compared.
+    /// The compared measure.
     pub measure: Measure,
     /// Heap over baseline; for time the Hodges-Lehmann estimate with its interval, for space the
     /// ratio of the peaks with its range.
@@ -350,24 +349,24 @@ pub struct Comparison {
     pub p_adjusted: Option<f64>,
     /// Blocks in which both heaps succeeded (space: cells of the heap that had more).
     pub blocks: u32,
-    /// For time over several machines: what they add.
+    /// For time over several machines: their contributions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<OverNodes>,
     /// What follows.
     pub outcome: Outcome,
 }
 
-/// A ratio over several machines, of which each is one of many ([`crate::mixed`]).
+/// A ratio over several machines, each one of many ([`crate::mixed`]).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OverNodes {
-    /// Machines whose blocks count.
+    /// Machines with valid blocks.
     pub nodes: u32,
     /// By which share the ratio differs between them: a standard deviation, what blocks differ by
     /// taken off. 0.02 is 2 %.
     pub between: f64,
 }
 
-/// What a comparison shows.
+/// The outcome of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -381,7 +380,8 @@ pub enum Outcome {
     NotShown,
 }
 
-/// A fixed piece of work run in every block: it knows no heap, so what moves it is the machine.
+/// A fixed piece of work that runs in every block. It uses no heap, so only the machine moves its
+/// time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Canary {
     /// Median over the blocks.

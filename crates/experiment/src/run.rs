@@ -1,6 +1,6 @@
-//! Runs what is missing of a plan. One file a block, written whole; a block that has its file is
-//! not run again, so resuming is calling this again and merging is putting the files of all
-//! machines into one folder.
+//! Runs the missing blocks of a plan. Each block has one file, written whole. A block with a file
+//! is not run again, so resuming means calling this again, and merging means putting the files of
+//! all machines into one folder.
 
 use crate::plan::{CANARY, NULL_HEAP, Plan};
 use crate::process::CellRunner;
@@ -21,7 +21,7 @@ pub enum ExperimentError {
     Io {
         /// Which.
         path: PathBuf,
-        /// What was attempted.
+        /// The failed step.
         action: &'static str,
         /// The system's reason.
         source: std::io::Error,
@@ -34,7 +34,7 @@ pub enum ExperimentError {
     Malformed {
         /// Which.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
     /// The driver itself could not be measured, and so nothing can.
@@ -79,7 +79,7 @@ pub struct Block {
 pub struct BlockCell {
     /// The heap, the null heap, or the canary.
     pub heap: String,
-    /// What it found, or how it failed.
+    /// The result or the failure.
     pub report: CellReport,
 }
 
@@ -90,7 +90,7 @@ pub struct SpaceCells {
     pub heap: String,
     /// What its cells found.
     pub reports: Vec<SpaceReport>,
-    /// What one found under the other setting of huge pages.
+    /// The result of a cell under the other setting of huge pages.
     pub beside: Option<SpaceReport>,
 }
 
@@ -226,13 +226,13 @@ fn has_beside(plan: &Plan) -> bool {
     plan.request_beside(NULL_HEAP).is_some() && machine().huge_pages != "never"
 }
 
-/// A heap under the other setting of huge pages. What fails there is no result, and no failure of
-/// what is compared.
+/// A heap under the other setting of huge pages. A failure here gives no result, and does not fail
+/// the comparison.
 fn beside(plan: &Plan, runner: &dyn CellRunner, heap: &str) -> Option<SpaceReport> {
     asked_cell(plan, runner, plan.request_beside(heap)?, 0).ok()
 }
 
-/// A space cell as the plan has it, from the cache where it is there; in words how it failed.
+/// A space cell by the plan, from the cache if possible; the error says in words how it failed.
 ///
 /// # Errors
 /// The cell failed.
@@ -280,8 +280,8 @@ fn asked_cell(
     }
 }
 
-/// A space cell as its file holds it. Nobody looks at these files, so that one which was damaged
-/// would pass for a measurement: it is measured again.
+/// A space cell from its file. Nobody looks at these files, and a damaged one would pass for a
+/// measurement, so a doubtful one is measured again.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     checksum: String,
@@ -296,7 +296,7 @@ impl Kept {
         }
     }
 
-    /// What was kept under this name, where it is what was written.
+    /// The cached result of this name, if the file is as it was written.
     fn read(path: &Path) -> Option<SpaceReport> {
         let Kept { checksum, report } = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
         let whole = Kept::of(report);
@@ -379,10 +379,10 @@ fn read_block(plan: &Plan, path: &Path) -> Result<Block, ExperimentError> {
     Ok(block)
 }
 
-/// Whether `block`, read from `path`, is what a run of `plan` writes.
+/// Whether `block`, read from `path`, could be the output of a run of `plan`.
 ///
 /// # Errors
-/// It is of another experiment, or not whole.
+/// The block is of another experiment, or incomplete.
 pub fn check_block(plan: &Plan, block: &Block, path: &Path) -> Result<(), ExperimentError> {
     if block.experiment != plan.name() {
         return Err(ExperimentError::OtherExperiment(path.into()));
@@ -393,8 +393,8 @@ pub fn check_block(plan: &Plan, block: &Block, path: &Path) -> Result<(), Experi
     }
 }
 
-/// In what `block`, read from `path`, is not what a run of `plan` writes: fewer cells or passes
-/// would count as less and say nothing.
+/// The difference between `block`, read from `path`, and the output of a run of `plan`: fewer cells
+/// or passes would silently count as less.
 fn wrong_with(plan: &Plan, block: &Block, path: &Path) -> Option<String> {
     let name = block_name(block.block);
     if path.file_name().is_none_or(|own| own != name.as_str()) {
@@ -443,7 +443,7 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), ExperimentError> {
     fs::create_dir_all(folder).map_err(ExperimentError::io(folder, "create"))?;
     let mut file =
         tempfile::NamedTempFile::new_in(folder).map_err(ExperimentError::io(folder, "write to"))?;
-    // Of the file itself: the error of the other writer names a file that nobody knows.
+    // Names the file itself: the other writer's error names a file that nobody knows.
     file.as_file_mut().write_all(bytes).map_err(ExperimentError::io(path, "write"))?;
     file.persist(path)
         .map_err(|error| ExperimentError::io(path, "give its name to")(error.error))?;

@@ -1,6 +1,6 @@
 //! Paired comparisons over few blocks: the signed-rank test of Wilcoxon (1945), the shift estimate
-//! of Hodges and Lehmann (1963) with the interval that belongs to it, a percentile bootstrap over
-//! blocks (Efron 1979), and the false discovery rate of Benjamini and Hochberg (1995).
+//! of Hodges and Lehmann (1963) with its interval, a percentile bootstrap over blocks (Efron 1979),
+//! and the false discovery rate of Benjamini and Hochberg (1995).
 //!
 //! Distribution-free, because the times of a machine shared with others are anything but normal.
 //! Golden values from scipy stand in the tests (`tests/golden.py` prints them).
@@ -91,7 +91,7 @@ pub fn hodges_lehmann(differences: &[f64], confidence: f64) -> Option<Estimate> 
 }
 
 /// How many of the sorted Walsh means to leave out at each end: the largest k with P(T <= k) <=
-/// `tail`, and none where there is no such k.
+/// `tail`; `None` if there is no such k.
 fn critical(n: usize, tail: f64) -> usize {
     if n > EXACT_MAX {
         let count = n as f64;
@@ -108,12 +108,11 @@ fn critical(n: usize, tail: f64) -> usize {
     within.count().saturating_sub(1)
 }
 
-/// The shift from `before` to `after`, which are not paired: the median of all differences of one
-/// of each (Hodges and Lehmann 1963), with the interval that the rank-sum test of Mann and Whitney
-/// (1947) gives, and the confidence of this interval. Where there are too few values for
-/// `confidence` (4 on each side for 95 %) the interval is from the smallest to the largest
-/// difference, and what is returned is how much that is worth: 0.9 for three on each side. `None`:
-/// one of them is empty.
+/// The shift from unpaired `before` to `after`: the median of all differences of one of each
+/// (Hodges and Lehmann 1963), with the interval of the rank-sum test of Mann and Whitney (1947),
+/// and that interval's confidence. With too few values for `confidence` (4 on each side for 95 %)
+/// the interval goes from the smallest to the largest difference, and the returned confidence is
+/// lower: 0.9 for three on each side. `None`: one of them is empty.
 pub fn shift_apart(before: &[f64], after: &[f64], confidence: f64) -> Option<(Estimate, f64)> {
     let mut differences: Vec<f64> =
         before.iter().flat_map(|from| after.iter().map(move |to| to - from)).collect();
@@ -169,8 +168,8 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// The lower quartile, between the two values next to it as numpy's `quantile` is by default;
-/// `None` of nothing.
+/// The lower quartile, interpolated between its neighbours as by default in numpy's `quantile`;
+/// `None` for no values.
 pub fn lower_quartile(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -378,8 +377,8 @@ mod tests {
         assert_eq!(shift_apart(&[], &[7.0], 0.95), None);
     }
 
-    /// The interval holds as often as it says, and excludes zero exactly where all orders of the
-    /// values say so.
+    /// The interval holds as often as stated, and excludes zero exactly if all orders of the values
+    /// agree.
     #[test]
     fn shifts_of_what_is_not_paired_hold_as_often_as_they_say() {
         let (mut held, all) = (0, 2_000);

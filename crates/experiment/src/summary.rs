@@ -20,7 +20,7 @@ pub(crate) const RESAMPLES: usize = 10_000;
 /// Relative distance from the canary's median beyond which a block is called unsteady.
 pub const CANARY_SPREAD: f64 = 0.1;
 
-/// Puts together what was measured.
+/// Combines the measurements.
 pub fn summarize(plan: &Plan, measured: &Measured, machine: Machine) -> Results {
     let heaps: Vec<HeapResult> =
         plan.heaps.iter().map(|heap| heap_result(plan, measured, &heap.name)).collect();
@@ -144,7 +144,7 @@ fn net_bytes(report: &SpaceReport, null: &SpaceReport, checkpoint: usize) -> u64
     (grown(report) - grown(null)).max(0) as u64
 }
 
-/// The same of what lies in huge pages.
+/// The same for bytes in huge pages.
 fn net_huge_bytes(report: &SpaceReport, null: &SpaceReport, checkpoint: usize) -> u64 {
     let grown = |report: &SpaceReport| {
         let now = report
@@ -168,7 +168,7 @@ fn beside(measured: &Measured, name: &str) -> Option<OtherHugePages> {
     })
 }
 
-/// What the space cells of one heap say; `None`: the program cannot be read, or there is no cell.
+/// The space of one heap from its cells; `None`: the program cannot be read, or there is no cell.
 pub fn space(plan: &Plan, reports: &[SpaceReport], null: &SpaceReport) -> Option<Space> {
     let program = Program::open(&plan.program).ok()?;
     space_of(program.facts(), program.checkpoints(), reports, null)
@@ -185,7 +185,7 @@ fn space_of(
     };
     let mut by_peak: Vec<&SpaceReport> = reports.iter().collect();
     by_peak.sort_by_key(|report| peak(report));
-    // The cell in the middle stands for all of them, so that its curve and its peak are of one run.
+    // The median cell stands for all, so that its curve and its peak are of one run.
     let typical = *by_peak.get(by_peak.len().checked_sub(1)? / 2)?;
     let moments = checkpoints.iter().zip(&typical.samples).enumerate();
     let curve: Vec<SpaceMoment> = moments
@@ -273,7 +273,7 @@ fn time(plan: &Plan, measured: &Measured, heap: &str) -> Option<Time> {
     })
 }
 
-/// What the canary of a block took; `None`: the block has none, or it failed.
+/// The time of a block's canary; `None`: the block has none, or it failed.
 pub fn canary_ns(block: &Block) -> Option<f64> {
     block.cells.iter().find(|cell| cell.heap == CANARY).and_then(|cell| match cell.report {
         CellReport::Canary { ns } => Some(ns as f64),

@@ -121,7 +121,7 @@ fn rows(measured: &Measured) -> Vec<Row> {
     rows
 }
 
-/// Writes what a replay found into a folder: `results.json`, `cells.parquet` and, of heaps that
+/// Writes a replay's results into a folder: `results.json`, `cells.parquet` and, for heaps that
 /// collect, `collections.parquet`.
 ///
 /// # Errors

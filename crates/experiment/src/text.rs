@@ -8,7 +8,7 @@ use heaplab_text::lines::paragraph;
 use heaplab_text::table::{Ruled, Ruling, ruled};
 use heaplab_text::words::{bytes, bytes_range, plural};
 
-/// All of it, in lines of so many columns.
+/// The whole text, `columns` wide.
 pub fn results(results: &Results, columns: usize) -> String {
     let mut out = wrapped(&heading(results), "", columns);
     for table in [space_table(results, columns), time_table(results, columns)].into_iter().flatten()
@@ -106,8 +106,8 @@ fn title(results: &Results, measure: Measure) -> &'static str {
     }
 }
 
-/// The peak and, where several cells differ, their range: `23.5 to 27.9 MiB`, the unit once where
-/// it is one.
+/// The peak and, if several cells differ, their range: `23.5 to 27.9 MiB`, with a common unit only
+/// once.
 fn peak(space: &Space) -> String {
     let value = bytes(space.peak_resident_bytes);
     match space.peak_resident_range_bytes {
@@ -139,7 +139,7 @@ fn name(heap: &HeapResult) -> String {
     }
 }
 
-/// A heap's name with a line for each parameter, the first too where it is long.
+/// A heap's name with a line for each parameter; the first one, too, if the name is long.
 pub(crate) fn parameter_lines(name: &str) -> String {
     const COLUMNS: usize = 18;
     let first = name.split(',').next().unwrap_or(name);
@@ -151,8 +151,7 @@ pub(crate) fn parameter_lines(name: &str) -> String {
     name.replace(',', ",\n ")
 }
 
-/// A library's path in lines of about as many columns as its place in the table has, broken where
-/// its words end.
+/// A library's path in lines about as wide as its column in the table, broken between words.
 fn path_lines(path: &str) -> String {
     word_lines(path, 22)
 }
@@ -183,7 +182,7 @@ fn compared(results: &Results, heap: &HeapResult, measure: Measure) -> String {
         .comparisons
         .iter()
         .find(|comparison| comparison.heap == heap.heap && comparison.measure == measure);
-    // Against next to nothing a ratio says nothing; the verdict has the difference.
+    // A ratio to next to nothing is meaningless; the verdict has the difference.
     let found = found.filter(|comparison| has_ratio(comparison, results));
     found.map_or_else(String::new, |comparison| range(comparison.ratio, 3))
 }

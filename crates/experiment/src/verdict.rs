@@ -73,7 +73,7 @@ fn interval(comparison: &Comparison, stated: f64) -> String {
     format!("ratio {:.3}, {name} {low} to {high}{over}", ratio.value)
 }
 
-/// A share in percent with as few digits as it needs: 95, 97.5, 99.17.
+/// A share in percent with as few digits as possible: 95, 97.5, 99.17.
 fn percent(share: f64) -> String {
     let digits = format!("{:.2}", share * 100.0);
     digits.trim_end_matches('0').trim_end_matches('.').to_string()
@@ -89,8 +89,8 @@ fn widened(comparison: &Comparison) -> String {
     })
 }
 
-/// Of what is resident, this part in huge pages is worth saying beside it: a heap with few blocks
-/// may have little else.
+/// From this part of the resident bytes on, huge pages are mentioned: a heap with few blocks may
+/// have little else.
 const HUGE_SHARE: u64 = 4;
 
 /// "18.01 MiB", "4.01 MiB, of which 4.00 MiB in huge pages,".
@@ -123,7 +123,7 @@ fn space(comparison: &Comparison, results: &Results) -> String {
             let peak = |name: &str| of(name).map_or(0, |space| space.peak_resident_bytes);
             let difference = words::bytes(peak(heap).abs_diff(peak(baseline)));
             let more = if comparison.outcome == Outcome::More { "more" } else { "less" };
-            // The ratio to next to nothing says only that it is next to nothing.
+            // A ratio to next to nothing only shows that the baseline is next to nothing.
             format!(
                 "Space: {heap} needs {difference} {more} than {baseline} ({} against {} at the peak).",
                 bytes(heap),
@@ -145,11 +145,11 @@ fn space(comparison: &Comparison, results: &Results) -> String {
     }
 }
 
-/// Ratios are said in percent up to this many fold, and beyond it in bytes or ns.
+/// Ratios are in percent up to this factor, and above it in bytes or ns.
 const FOLD_MAX: f64 = 20.0;
 
-/// Whether the ratio says something: it is none to next to nothing, and both times are more than
-/// what cannot be told from the driver's own.
+/// Whether the ratio is meaningful: not to next to nothing, and both times exceed what cannot be
+/// told from the driver's own.
 pub fn has_ratio(comparison: &Comparison, results: &Results) -> bool {
     let time = |name: &str| {
         results.heaps.iter().find(|heap| heap.heap == name).and_then(|heap| heap.time.as_ref())
@@ -160,7 +160,7 @@ pub fn has_ratio(comparison: &Comparison, results: &Results) -> bool {
     are_told && (1.0 / FOLD_MAX..=FOLD_MAX).contains(&comparison.ratio.value)
 }
 
-/// Percents are said up to this many fold: "1190.9 % more" takes longer to read than "12.9 times".
+/// Percents are used up to this factor: "12.9 times" reads faster than "1190.9 % more".
 const PERCENT_MAX: f64 = 3.0;
 
 /// "31.0 % less than glibc", "140.0 % more than glibc", "12.9 times what glibc needs".
@@ -217,13 +217,12 @@ fn time(comparison: &Comparison, results: &Results) -> String {
     }
 }
 
-/// How many comparisons have a p value, and so how many it is corrected for.
+/// Comparisons with a p value, so the number for the correction.
 fn compared(results: &Results) -> usize {
     results.comparisons.iter().filter(|comparison| comparison.p_value.is_some()).count()
 }
 
-/// "p = 0.016, corrected": for what, a note says once. Of one comparison there is nothing to
-/// correct.
+/// "p = 0.016, corrected": a note explains once for what. A single comparison needs no correction.
 fn p_value(p: f64, comparisons: usize) -> String {
     let p = if p < 0.001 { String::from("p < 0.001") } else { format!("p = {p:.3}") };
     if comparisons < 2 { p } else { format!("{p}, corrected") }
@@ -273,7 +272,7 @@ fn huge_page_setting(results: &Results) -> Option<String> {
     })
 }
 
-/// What lies in huge pages, which are resident whole.
+/// Bytes in huge pages, which are resident whole.
 fn huge_pages(results: &Results) -> Option<String> {
     let huge = |heap: &HeapResult| {
         let space = heap.space.as_ref().filter(|space| space.peak_huge_page_bytes > 0)?;
@@ -333,7 +332,8 @@ fn beyond_committed(results: &Results) -> Option<String> {
     })
 }
 
-/// A replay lasts a fraction of what the program did: so long at least that it is said.
+/// A replay takes a fraction of the program's time. For a recording of this length or more, the
+/// text says so.
 const LONG_RECORDING_NS: u64 = 500_000_000;
 
 /// What heaps have no time for that wait before they give memory back.
@@ -418,7 +418,7 @@ pub fn cautions(results: &Results) -> Vec<String> {
     cautions
 }
 
-/// What the number of blocks cannot show.
+/// Limits of the number of blocks.
 fn too_few(results: &Results) -> Option<String> {
     let confidence = results.settings.confidence;
     let timed =
@@ -438,7 +438,7 @@ fn too_few(results: &Results) -> Option<String> {
             "{are} too few to show any difference in time at {percent:.0} %: {needed} are needed{several} (--reps)."
         ));
     }
-    // What was shown is shown, because the others were clear as well. Of what was not, this may be
+    // A shown difference stays, because the others were clear as well. For the rest, this may be
     // the reason.
     let missed = timed().any(|comparison| comparison.outcome == Outcome::NotShown);
     (fewest < enough && missed).then(|| {
@@ -449,7 +449,7 @@ fn too_few(results: &Results) -> Option<String> {
     })
 }
 
-/// What the correction for several comparisons reaches.
+/// The scope of the correction for several comparisons.
 fn corrected(results: &Results) -> Option<String> {
     let compared = compared(results);
     let confidence = results.comparisons.iter().find_map(|comparison| comparison.confidence);
@@ -538,8 +538,8 @@ mod tests {
 
     #[test]
     fn a_time_that_is_the_drivers_own_has_no_ratio() {
-        // As measured in one block of a debug build: the ratio is to the least time that can be
-        // told.
+        // As measured in one block of a debug build: the ratio is to the least distinguishable
+        // time.
         let mut found = results([1, 2], 557.45, 10, 1);
         let time = |found: &Results| sentences(found).swap_remove(1);
         found.heaps[0].time.as_mut().unwrap().ns_per_event.value = -3.7;

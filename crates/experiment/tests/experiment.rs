@@ -71,7 +71,7 @@ fn plan(folder: &Path, heaps: &[&str]) -> Plan {
     }
 }
 
-/// Cells whose truth is known: an event costs the driver 5 ns, and the heap what its name says on
+/// Cells with known truth: an event costs the driver 5 ns, and the heap the amount in its name on
 /// top. A block on a busy machine takes longer for all.
 #[derive(Default)]
 struct MadeUp {

@@ -1,5 +1,4 @@
-//! What a grid compares: the whole process, of heaps that all collect their main space too, and
-//! time.
+//! The measures of a grid: the whole process; the main space, if all heaps collect; and time.
 //!
 //! A collector's designs differ in the space that its free lists serve; a process has new space,
 //! tables and the like besides, which hide half of a difference.
@@ -41,7 +40,7 @@ impl Measured {
         }
     }
 
-    /// What a sentence calls it.
+    /// The measure's name in a sentence.
     pub fn what(self) -> &'static str {
         match self {
             Measured::Resident => "space",
@@ -50,7 +49,7 @@ impl Measured {
         }
     }
 
-    /// Whether a table of it says something: some heap has it, and of main spaces every heap that
+    /// Whether a table of the measure is useful: some heap has it; for main spaces, every heap that
     /// did not fail.
     pub fn is_told(self, grid: &[Named]) -> bool {
         let mut heaps = grid.iter().flat_map(|named| &named.results.heaps);
@@ -73,7 +72,7 @@ impl Measured {
         }
     }
 
-    /// The figure itself; empty where there is none.
+    /// The figure itself; empty if missing.
     pub fn figure(self, heap: &HeapResult) -> String {
         let text = match self {
             Measured::Resident => heap.space.as_ref().map(|space| bytes(space.peak_resident_bytes)),

@@ -64,8 +64,8 @@ fn pauses(collections: &[Collection]) -> String {
     format!("{}\n{}", milliseconds(*median), milliseconds(*most))
 }
 
-/// Committed bytes after the collections that the workload forced, where all heaps have as many of
-/// them.
+/// Committed bytes after the collections that the workload forced, if all heaps have the same
+/// number of them.
 fn side_by_side(heaps: &[&HeapResult], columns: usize) -> Option<Ruled> {
     let forced: Vec<Vec<&Collection>> = heaps
         .iter()

@@ -1,11 +1,11 @@
-//! What a reader of collected heaps' figures must know.
+//! Notes that a reader of collected heaps' figures needs.
 
 use crate::results::HeapResult;
 
 /// Kinds of collections that look at young objects alone.
 const YOUNG: [&str; 2] = ["scavenge", "minor"];
 
-/// Whose old objects were never looked at, so that nothing of the old space was ever free.
+/// The heaps that never collected their old objects, so nothing of the old space was ever free.
 pub(crate) fn never_whole(heaps: &[HeapResult]) -> Option<String> {
     let is_young = |heap: &&HeapResult| {
         let collections = &heap.collections;
