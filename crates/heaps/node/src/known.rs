@@ -11,10 +11,6 @@ pub const PAGE_BYTES: u64 = 256 << 10;
 /// pages.
 pub const PAGE_AREA_BYTES: u64 = 261_000;
 
-/// Largest object that is kept in a page, bytes (spaces.h, `kMaxRegularHeapObjectSize`, V8 7.8 to
-/// 8.4).
-pub const REGULAR_OBJECT_BYTES_MAX: u64 = 128 << 10;
-
 /// The header object of an array (`JSArray::kSize`), bytes.
 pub const ARRAY_BYTES: u64 = 32;
 /// What V8 puts behind the header to learn about the allocation site (`AllocationMemento::kSize`),
@@ -29,9 +25,6 @@ pub const WORD_BYTES: u64 = 8;
 pub const WORDS_MAX: u64 = 32 << 20;
 /// A slot is an element of the driver's table, which must be no dictionary either.
 pub const SLOTS_MAX: u32 = 32 << 20;
-
-/// The driver's table of slots is never shorter, so that it always is a large object.
-pub const TABLE_SLOTS_MIN: u32 = 20_000;
 
 /// Most collections that V8 may make of its own accord in one run.
 pub const OWN_COLLECTIONS_MAX: usize = 200_000;
