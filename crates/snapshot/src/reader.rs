@@ -13,7 +13,6 @@ mod cursor;
 mod instructions;
 mod ints;
 mod keys;
-mod lists;
 mod rows;
 mod strings;
 
@@ -24,13 +23,12 @@ pub(crate) use keys::{Key, check_order};
 
 use crate::meta::Header;
 use crate::phase::{OnPhase, ended};
-use crate::rows::BEGINNING;
+use crate::rows::{BEGINNING, Ranges};
 use crate::snapshot::Snapshot;
 use crate::strings::Strings;
 use crate::write::Section;
 use crate::{EdgeType, ReadError};
 use keys::KEYS;
-use std::ops::Range;
 
 /// How to read.
 #[derive(Clone, Debug)]
@@ -68,9 +66,8 @@ struct Reading<'a> {
     /// Edges that another thread read while this one read nodes.
     ahead: Option<(usize, rows::Edges)>,
     has: [bool; KEYS.len()],
-    trace_names: lists::Names,
-    /// Where the lists of scopes lie.
-    scopes: [Option<Range<usize>>; Section::ALL.len()],
+    /// Where the small lists lie.
+    small: Ranges,
 }
 
 /// Reads a file, and reports the first damage in the order of the file. The fast reader may meet a
@@ -141,17 +138,13 @@ impl<'a> Reading<'a> {
         options: &ReadOptions,
     ) -> Result<(), ReadError> {
         let header = &self.snapshot.header;
-        if section.is_of_scopes() {
+        if !matches!(section, Section::Nodes | Section::Edges | Section::Strings) {
             let rows = crate::rows::rows(cursor.bytes, header);
-            self.scopes[section as usize] = rows.pass_scopes(section, cursor)?;
+            self.small[section as usize] = rows.pass_small(section, cursor)?;
             return Ok(());
-        }
-        if section == Section::TraceTree {
-            return lists::trace_tree(cursor, header, &mut self.snapshot.traces);
         }
         cursor.expect(b'[', "a list")?;
         let (bytes, at) = (cursor.bytes, cursor.at);
-        let list = lists::List { bytes, at, instructions: options.instructions };
         let graph = &mut self.snapshot.graph;
         cursor.at = match section {
             Section::Nodes => {
@@ -173,14 +166,6 @@ impl<'a> Reading<'a> {
                     (edges.types.into(), edges.names.into(), edges.targets.into());
                 end
             }
-            Section::TraceFunctionInfos => lists::trace_functions(
-                &list,
-                header,
-                &mut self.snapshot.traces,
-                &mut self.trace_names,
-            )?,
-            Section::Samples => lists::samples(&list, header, &mut self.snapshot.samples)?,
-            Section::Locations => lists::locations(&list, header, &mut self.snapshot.locations)?,
             _ => {
                 let found = strings::scan(
                     bytes,
@@ -219,9 +204,6 @@ impl<'a> Reading<'a> {
                 rows::offset(bytes, self.places.edges, row, &meta.edge_fields, "name_or_index");
             return Err(ReadError::at(bytes, at, expected()));
         }
-        if let Some(at) = self.trace_names.beyond(strings) {
-            return Err(ReadError::at(bytes, at, expected()));
-        }
         if !options.allow_duplicate_ids
             && let Some(row) = rows::duplicate_id(graph)
         {
@@ -230,10 +212,8 @@ impl<'a> Reading<'a> {
             let first = rows::offset(bytes, self.places.nodes, first, &meta.node_fields, "id");
             return Err(second_id(bytes, first, at));
         }
-        if self.scopes.iter().any(Option::is_some) {
-            crate::rows::rows(bytes, &snapshot.header).check_scopes(self.scopes, strings)?;
-        }
         graph.root = (snapshot.header.root_index / meta.node_fields.len() as u64) as u32;
+        crate::rows::rows(bytes, &snapshot.header).read_small(self.small, snapshot)?;
         ended(options.on_phase, "checks");
         Ok(self.snapshot)
     }

@@ -11,11 +11,13 @@
 mod find;
 mod header;
 mod scopes;
+mod small_lists;
 
 pub use find::Rows;
 pub(crate) use find::{BEGINNING, Located};
 pub(crate) use header::rows;
 pub use scopes::{ScopeRows, ScopeUseRows, ScopeVariableRows};
+pub(crate) use small_lists::Ranges;
 
 use crate::ReadError;
 use crate::names::StringId;

@@ -5,14 +5,11 @@
 //! negative. Source: V8 15's snapshots (Chromium 156) and DevTools' `ContextAnalyzer`, which reads
 //! them.
 
-use super::find::pass_numbers;
 use super::header::{COLUMNS_MAX, Columns};
 use super::{Numbers, Rows, first};
 use crate::ReadError;
 use crate::names::StringId;
-use crate::reader::Cursor;
 use crate::write::{Scope, Section};
-use std::ops::Range;
 
 /// Scopes, one after the other.
 #[derive(Clone, Debug)]
@@ -130,28 +127,8 @@ impl<'a> Rows<'a> {
         ScopeUseRows(List { numbers: self.numbers(Section::ScopeUses), rows: self, columns })
     }
 
-    /// Skips a list of scopes and returns its range; `None` if its fields are unknown.
-    pub(crate) fn pass_scopes(
-        &self,
-        section: Section,
-        cursor: &mut Cursor<'_>,
-    ) -> Result<Option<Range<usize>>, ReadError> {
-        if self.scope_columns.is_none() {
-            return cursor.skip().map(|_| None);
-        }
-        cursor.peek();
-        let start = cursor.at;
-        pass_numbers(cursor, section)?;
-        Ok(Some(start..cursor.at))
-    }
-
-    /// Checks the lists of scopes that lie there, in a file with so many strings.
-    pub(crate) fn check_scopes(
-        mut self,
-        ranges: [Option<Range<usize>>; Section::ALL.len()],
-        strings: u64,
-    ) -> Result<(), ReadError> {
-        (self.ranges, self.string_count) = (ranges, strings);
+    /// Checks the lists of scopes.
+    pub(super) fn check_scopes(&self) -> Result<(), ReadError> {
         let (mut scopes, mut variables, mut uses) =
             (self.scopes(), self.scope_variables(), self.scope_uses());
         while scopes.read()?.is_some() {}
