@@ -1,5 +1,4 @@
-//! Work that a signal may end, and that tidies up behind itself and says what is left when one
-//! does.
+//! Work that a signal may interrupt, and that then cleans up and says what remains.
 
 use crate::signals::{self, Signals};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -7,15 +6,15 @@ use rustix::fd::OwnedFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-/// Runs `work`. Where a signal that ends things arrives before it is done, `tidy_up` is called
-/// beside it, and heaplab ends as a shell shows that signal.
+/// Runs `work`. If a terminating signal arrives before it is done, this calls `tidy_up` beside it,
+/// and heaplab ends with the status that a shell shows for that signal.
 pub fn watched<T>(work: impl FnOnce() -> T, tidy_up: impl Fn() + Sync) -> T {
     let (Ok(signals), Ok((over, running))) =
         (Signals::take(), rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC))
     else {
         return work();
     };
-    // Held while a signal is answered: what is done is told afterwards or not at all.
+    // Held while a signal is handled, so finished work is reported afterwards or not at all.
     let is_done = Mutex::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -27,7 +26,7 @@ pub fn watched<T>(work: impl FnOnce() -> T, tidy_up: impl Fn() + Sync) -> T {
                 std::process::exit(128 + signal);
             }
         });
-        // Its end ends the other thread, be it by a panic.
+        // Its end, even by a panic, ends the other thread.
         let _running = running;
         let result = work();
         if let Ok(mut done) = is_done.lock() {
@@ -37,8 +36,8 @@ pub fn watched<T>(work: impl FnOnce() -> T, tidy_up: impl Fn() + Sync) -> T {
     })
 }
 
-/// Runs `work`, which looks at a flag now and then: the first signal that ends things sets it, so
-/// that `work` can end with what it has; a second one ends heaplab. Gives the first signal, too.
+/// Runs `work`, which polls a flag. The first terminating signal sets the flag, so `work` can end
+/// with its results so far; a second one ends heaplab. Also returns the first signal.
 pub fn flagged<T>(work: impl FnOnce(&AtomicBool) -> T) -> (T, Option<i32>) {
     let (flag, first) = (AtomicBool::new(false), AtomicI32::new(0));
     let (Ok(signals), Ok((over, running))) =
@@ -55,7 +54,7 @@ pub fn flagged<T>(work: impl FnOnce(&AtomicBool) -> T) -> (T, Option<i32>) {
                 first.store(signal, Ordering::Relaxed);
             }
         });
-        // Its end ends the other thread, be it by a panic.
+        // Its end, even by a panic, ends the other thread.
         let _running = running;
         work(&flag)
     });

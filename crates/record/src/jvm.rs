@@ -1,22 +1,21 @@
-//! Recordings of JVMs' metaspaces: each JVM writes its own log into a named pipe, and what comes
-//! out of it becomes the bundle.
+//! Recordings of JVMs' metaspaces: each JVM writes its own log into a named pipe, and the log
+//! becomes the bundle.
 //!
-//! Nothing is patched or preloaded, and the log, hundreds of bytes an allocation (`cargo xtask
-//! bench jvm`), is never stored as it is: it is read from the pipe and packed block by block into
-//! the spool, as any recording is, and becomes the bundle when the program has ended, or by
-//! `heaplab recover`. A program that is `java` itself gets `-Xlog` as its first argument, so that
-//! it says nothing that it would not say; any other (a script, Maven, a launcher), and `java` too
-//! where the JVMs that it starts are asked for, gets it through `JAVA_TOOL_OPTIONS`, which every
-//! JVM mentions on standard error. All JVMs that start with that variable are recorded, each as a
-//! process of the bundle. Those that do not, because `java` was given its argument alone or because
-//! a starter clears the variable, are named when the recording ends (`jvm/unlogged.rs`).
+//! Nothing is patched or preloaded. The log has hundreds of bytes an allocation (`cargo xtask bench
+//! jvm`), so it is never stored raw: heaplab reads it from the pipe and packs it block by block
+//! into the spool. It becomes the bundle when the program has ended, or by `heaplab recover`. If
+//! the program is `java` itself, it gets `-Xlog` as its first argument and produces no extra
+//! output. Any other program (a script, Maven, a launcher) gets the option through
+//! `JAVA_TOOL_OPTIONS`, which every JVM mentions on standard error; so does `java` if its child
+//! JVMs are to be recorded. All JVMs that start with that variable are recorded, each as a process
+//! of the bundle. JVMs without it (`java` got only the argument, or a starter clears the variable)
+//! are named when the recording ends (`jvm/unlogged.rs`).
 //!
-//! A JVM waits when the pipe is full, so the pipe is read as long as it lives, whatever else
-//! happens: a log line that cannot be understood is counted, not fatal. Should heaplab be killed,
-//! JVMs that have the pipe open run on: their writes fail, which HotSpot ignores; and those that
-//! start later find a link to /dev/null in the pipe's place (`jvm/keeper.rs`). A name that dies
-//! with heaplab (`/proc/PID/fd/N`) would not do: where HotSpot cannot open its log it refuses to
-//! start.
+//! A JVM waits when the pipe is full, so heaplab reads the pipe as long as the JVM lives. A log
+//! line that heaplab cannot parse is counted, not fatal. If heaplab is killed, JVMs with the pipe
+//! open run on: their writes fail, and HotSpot ignores that. JVMs that start later find a link to
+//! /dev/null in the pipe's place (`jvm/keeper.rs`). A name that dies with heaplab
+//! (`/proc/PID/fd/N`) would not do, because HotSpot refuses to start if it cannot open its log.
 
 mod finish;
 mod keeper;
@@ -47,7 +46,7 @@ use std::process::ExitStatus;
 use std::time::SystemTime;
 use unlogged::UnloggedJvm;
 
-/// Characters of a command line that are said of a JVM that was not recorded.
+/// Characters shown of the command line of an unrecorded JVM.
 const COMMAND_CHARACTERS: usize = 120;
 
 /// How to record.
@@ -59,10 +58,10 @@ pub struct Options {
     pub output: PathBuf,
     /// Replace a bundle of that name, once the new one is whole.
     pub replace: bool,
-    /// End when the started program has ended, although a JVM that it started runs on.
+    /// End with the started program, even if a JVM that it started runs on.
     pub detach_children: bool,
-    /// Record JVMs that the program starts where it is `java` itself, too: then all of them mention
-    /// the variable that they are asked by.
+    /// Also record JVMs that the program starts if it is `java` itself. Then all of them mention
+    /// the variable on standard error.
     pub jvm_children: bool,
 }
 
@@ -84,14 +83,14 @@ impl std::fmt::Display for Progress {
     }
 }
 
-/// What came of it.
+/// The result of a recording.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// How the started program ended; `None`: it runs on, or nobody saw it.
+    /// How the started program ended; `None`: it runs on, or nobody saw its end.
     pub status: Option<ExitStatus>,
-    /// What was recorded, as `meta.json` has it but for the counts that are filled in there.
+    /// The description for `meta.json`, without the counts, which are filled in there.
     pub meta: Meta,
-    /// What the log amounted to.
+    /// Counts of the log's lines.
     pub counts: Counts,
     /// The JVMs, in order of their first line.
     pub processes: Vec<Process>,
@@ -178,14 +177,14 @@ fn record_into(
     )
 }
 
-/// Whether a JVM that has this argument writes no log, whatever it was told before.
+/// Whether this argument makes a JVM write no log, despite earlier arguments.
 fn turns_logs_off(argument: &str) -> bool {
     argument == "-Xlog:disable"
 }
 
-/// What is said of a JVM that wrote no log.
+/// The note about a JVM that wrote no log.
 fn not_recorded(stranger: &UnloggedJvm, by_argument: bool) -> String {
-    // One line, whatever the words hold.
+    // One line, whatever control characters the text has.
     let mut words = stranger.arguments.join(" ").replace(char::is_control, " ");
     if let Some((at, _)) = words.char_indices().nth(COMMAND_CHARACTERS) {
         words.truncate(at);
@@ -204,7 +203,8 @@ fn not_recorded(stranger: &UnloggedJvm, by_argument: bool) -> String {
 /// Finishes the spool of a recording whose heaplab died.
 ///
 /// # Errors
-/// It is no spool of a JVM's recording, there is nothing in it, or the bundle cannot be written.
+/// The folder is not the spool of a JVM's recording, the spool is empty, or the bundle cannot be
+/// written.
 pub fn recover(spool: &Path, output: &Path, replace: bool) -> Result<Recorded, RecordError> {
     let recorded = finish::finish(spool, output, replace, None, None)?;
     let facts = Facts::read(spool)?;
@@ -223,7 +223,7 @@ mod tests {
     use heaplab_preload::SPOOL_VARIABLE;
     use std::process::{Command, Stdio};
 
-    /// A spool with a line of a JVM, of a recording whose heaplab is gone.
+    /// A spool with one line of a JVM, whose heaplab is gone.
     fn left(spool: &Path, facts: Facts, line: &str) {
         std::fs::create_dir(spool).unwrap();
         drop(
@@ -246,7 +246,7 @@ mod tests {
         log.flush().unwrap();
     }
 
-    /// A JVM whose log is as no known JDK writes it is not taken for none, and its log stays.
+    /// A JVM with an unknown log format still counts as a JVM, and its log stays.
     #[test]
     fn a_log_that_is_not_understood_is_kept() {
         let folder = tempfile::tempdir().unwrap();
@@ -295,7 +295,7 @@ mod tests {
         assert!(error.contains("-Xlog:disable"), "{error}");
     }
 
-    /// heaplab and its keeper were killed together: the pipe itself is what is left.
+    /// heaplab and its keeper were killed together, so the pipe itself is left.
     #[test]
     fn a_pipe_that_nobody_replaced_goes_too() {
         let folder = tempfile::tempdir().unwrap();
@@ -336,8 +336,7 @@ mod tests {
         assert!(said.contains("é...): it is older"), "{said}");
     }
 
-    /// Recovered by whatever path, the link that the program's next JVM looks for stays while the
-    /// program lives.
+    /// Recovered by any path, the link for the program's next JVM stays while the program lives.
     #[test]
     fn the_link_stays_while_the_program_lives() {
         let folder = tempfile::tempdir().unwrap();

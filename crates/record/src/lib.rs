@@ -13,9 +13,9 @@
 //! - [`symbolize`]: functions, files and lines for the frames.
 //! - [`diagnose`], [`unrecorded`], [`execs`]: the unrecorded programs, and why.
 //! - [`output`]: the place of a recording, and what it may replace.
-//! - [`settings`], [`summary`]: what a person asks for and is told, in words.
+//! - [`settings`], [`summary`]: the user's options and the report to the user, in words.
 //! - [`interrupts`]: work that a signal may end.
-//! - [`mappings`]: what a process's resident memory lies in, by the kernel's word.
+//! - [`mappings`]: where a process's resident memory lies, from the kernel.
 //! - [`mark`]: naming a moment from outside.
 //! - [`jvm`]: recordings of a JVM's metaspace by its own log, without the preload object.
 //! - [`node`]: recordings of a Node's JavaScript heaps by an addon, without the preload object.

@@ -71,7 +71,7 @@ pub fn find(which: &Which) -> Result<PathBuf, RecordError> {
                 none(format!("process {pid} is not being recorded (or is another user's)"))
             }),
         Which::Only => {
-            // What a recorded program starts knows its recording, whatever else runs.
+            // Programs started by a recorded program know its recording, whatever else runs.
             if let Some(spool) = own() {
                 return Ok(spool);
             }

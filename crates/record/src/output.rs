@@ -1,4 +1,4 @@
-//! The place of a recording, and what it may replace.
+//! The place of a recording, and the files that it may replace.
 
 use crate::control::{self, CONTROL_FILE};
 use crate::error::RecordError;
@@ -21,10 +21,9 @@ pub fn default_output(program: &OsStr) -> PathBuf {
 /// The recording at `path`.
 ///
 /// # Errors
-/// The recording is not there, is not finished (the error says what to do), or is no bundle.
+/// The recording does not exist, is not finished (the error says what to do), or is not a bundle.
 pub fn open(path: &Path) -> Result<Bundle, RecordError> {
-    // Only a folder that is known not to be there is missing: opening says why another cannot be
-    // looked into.
+    // Only a folder that certainly does not exist is missing: opening explains other failures.
     if !matches!(path.try_exists(), Ok(false)) {
         return Ok(Bundle::open(path)?);
     }

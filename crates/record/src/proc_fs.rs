@@ -31,7 +31,7 @@ pub struct Stat {
     pub state: u8,
     /// Processor time used, in the kernel's ticks, 10 ms as a rule.
     pub cpu_ticks: u64,
-    /// Threads it has.
+    /// Number of threads.
     pub threads: u32,
     /// Start, in ticks since boot.
     pub start_ticks: u64,

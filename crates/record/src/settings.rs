@@ -18,7 +18,7 @@ fn power_of_two(text: &str, bounds: RangeInclusive<u64>) -> Option<u64> {
 /// A ring's size in bytes: `256K`, `4M`.
 ///
 /// # Errors
-/// It is no power of two from 64K to 1G.
+/// The size is not a power of two from 64K to 1G.
 pub fn ring_size(text: &str) -> Result<u32, String> {
     power_of_two(text, 64 << 10..=1 << 30)
         .and_then(|bytes| u32::try_from(bytes).ok())
@@ -28,7 +28,7 @@ pub fn ring_size(text: &str) -> Result<u32, String> {
 /// Bytes of new objects between two full collections: `1M`.
 ///
 /// # Errors
-/// It is no power of two from 1M to 512M.
+/// The size is not a power of two from 1M to 512M.
 pub fn granularity(text: &str) -> Result<u64, String> {
     power_of_two(text, node::GRANULARITY_MIN..=node::GRANULARITY_MAX).ok_or_else(|| {
         String::from(
@@ -40,7 +40,7 @@ pub fn granularity(text: &str) -> Result<u64, String> {
 /// A signal's number, by number or name: `USR2`.
 ///
 /// # Errors
-/// It is none that a program can spare.
+/// A program cannot spare this signal.
 pub fn signal_number(text: &str) -> Result<u32, String> {
     let name = text.strip_prefix("SIG").unwrap_or(text);
     // Numbers of Linux on x86-64 and aarch64.

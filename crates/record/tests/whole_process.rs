@@ -1,6 +1,6 @@
-//! Where all of a process's memory is: a program that takes known amounts in every way there is
+//! Accounts for all of a process's memory: a program takes known amounts in every possible way
 //! (`programs/whole_process.c`) and writes down its own `/proc/self/smaps`. The recording's parts
-//! must add up to it, and each must be what the program did.
+//! must add up to that, and each must match what the program did.
 
 mod common;
 
@@ -10,8 +10,8 @@ use std::path::Path;
 
 const K: u64 = 1024;
 
-/// One mapping: start, end, name, resident and anonymous bytes. Read here anew: what the recorder
-/// reads by is under test.
+/// One mapping: start, end, name, resident and anonymous bytes. Parsed anew here, because the
+/// recorder's parser is under test.
 struct Mapping {
     start: u64,
     end: u64,
@@ -68,7 +68,7 @@ fn every_byte_of_a_process_is_in_one_part() {
     let total: u64 = parts.iter().map(|part| part.bytes).sum();
     assert_eq!(total, resident, "{parts:#?}");
 
-    // By what mapped them: every call has a stack of its own.
+    // By the call that mapped them: every call has a stack of its own.
     let mut mapped: Vec<u64> = parts
         .iter()
         .filter(|part| part.kind == ResidentKind::Mapped)

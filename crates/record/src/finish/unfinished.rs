@@ -1,4 +1,4 @@
-//! What became of a recording that could not be finished, and what to do: nothing of it is lost.
+//! Says why a recording could not be finished, and what to do: nothing is lost.
 
 use crate::RecordError;
 use heaplab_text::shell::quoted;

@@ -1,5 +1,5 @@
-//! The spool of a JVM's recording into a bundle: the same for one that has just ended and for what
-//! a killed heaplab left behind.
+//! Makes a bundle from the spool of a JVM's recording, after a normal end or after heaplab was
+//! killed.
 
 use super::Recorded;
 use super::spool::{self, Facts};
@@ -25,7 +25,7 @@ pub struct Ending {
     pub missed: Vec<String>,
 }
 
-/// Finishes `spool` into a bundle at `output`, which must not exist unless it is to be replaced.
+/// Finishes `spool` into a bundle at `output`, which must not exist unless it may be replaced.
 pub fn finish(
     spool: &Path,
     output: &Path,
@@ -57,8 +57,8 @@ pub fn finish(
         importer.line(number, line, whole, &mut writer).map_err(kept)
     })?;
     let counts = importer.counts();
-    // Lines that say nothing of an arena are of a JVM all the same: the importer tells what it did
-    // not understand.
+    // Lines without an arena prove a JVM all the same: the importer reports what it did not
+    // understand.
     if counts.lines == 0 || importer.is_old() {
         return Err(nothing(&facts, ending.as_ref(), importer.is_old()));
     }
@@ -90,7 +90,7 @@ fn nothing(facts: &Facts, ending: Option<&Ending>, is_old: bool) -> RecordError 
     RecordError::Nothing(format!("{} {found}{status}{missed}", facts.program))
 }
 
-/// What is known beside the log.
+/// The facts from outside the log.
 fn describe(meta: &mut Meta, tables: &mut Tables, facts: &Facts, ending: Option<&Ending>) {
     meta.program = facts.command.join(" ");
     meta.began_unix_s = facts.began_unix_s;

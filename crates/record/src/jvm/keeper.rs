@@ -1,13 +1,12 @@
-//! Who stands in for the pipe's reader when heaplab dies.
+//! The process that replaces the pipe's reader if heaplab dies.
 //!
-//! The pipe's name is in the environment of the program, and a JVM that opens a pipe for writing
-//! waits until somebody reads it. So a small process, a shell that waits for the end of a
-//! descriptor that only heaplab holds, keeps the pipe open for reading beside heaplab. When heaplab
-//! is gone and the pipe is still there, it puts a link to /dev/null in the pipe's place: JVMs that
-//! start from then on write there, and those that had the pipe open go on with writes that fail,
-//! which HotSpot ignores. It is in a process group of its own, so that what is sent to heaplab's
-//! group does not reach it. Should it be killed too, or there be no shell, such a JVM waits as it
-//! would without.
+//! The pipe's name is in the program's environment, and a JVM that opens a pipe for writing waits
+//! until somebody reads it. So a small process beside heaplab keeps the pipe open for reading. It
+//! is a shell that waits for the end of a descriptor that only heaplab holds. When heaplab is gone
+//! and the pipe is still there, the shell puts a link to /dev/null in its place. JVMs that start
+//! later write there. JVMs with the pipe open go on with writes that fail, and HotSpot ignores
+//! that. The shell has its own process group, so signals to heaplab's group do not reach it.
+//! Without it (killed too, or no shell), such a JVM waits.
 
 use rustix::fd::OwnedFd;
 use std::os::fd::AsFd;
@@ -24,8 +23,8 @@ while read -r _; do :; done
 [ -p log ] || exit 0
 ln -s /dev/null none && mv -f none log && sleep 1";
 
-/// Removes what a recording or its keeper left in `folder`, once no JVM can come that looks for it,
-/// and nothing else.
+/// Removes what a recording or its keeper left in `folder`, and nothing else, once no JVM can come
+/// that looks for it.
 pub fn remove_link(folder: &Path) {
     // A spool that does not say where its pipe was: no name relative to this process is meant.
     if folder.as_os_str().is_empty() {
@@ -33,8 +32,8 @@ pub fn remove_link(folder: &Path) {
     }
     let log = folder.join("log");
     let is_link = std::fs::read_link(&log).is_ok_and(|target| target == Path::new("/dev/null"));
-    // The keeper is a moment behind, or was killed too: then the pipe is still there, and the
-    // keeper leaves alone what has gone.
+    // The keeper is a moment behind, or was killed too. Then the pipe is still there, and the
+    // keeper ignores a missing pipe.
     let is_pipe = std::fs::symlink_metadata(&log).is_ok_and(|data| data.file_type().is_fifo());
     if is_link || is_pipe {
         // What remains is a link in a folder for temporary files.
@@ -64,8 +63,8 @@ impl Keeper {
             .arg(folder)
             .current_dir(folder)
             .process_group(0);
-        // It works in the folder itself: another that has the name later is not meant.
-        // Nothing is written to its standard output: it is where the open pipe is kept.
+        // The shell works in the folder itself, so a later folder of the same name is safe. Its
+        // standard output holds the open pipe, so it must write nothing there.
         let child = command
             .stdin(Stdio::from(input))
             .stdout(Stdio::from(reader))

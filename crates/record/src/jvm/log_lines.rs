@@ -1,9 +1,9 @@
-//! The log's lines on their way into the spool, with heaplab's own between them: which JVM begins
-//! with a line, how much memory each has, when each has ended.
+//! Writes the log's lines into the spool, with heaplab's own lines between them: the first line,
+//! the memory and the end of each JVM.
 //!
-//! A line names its JVM by pid alone, and the kernel gives a pid again, at once where few are free.
-//! A JVM is therefore a pid and the start that `/proc/PID/stat` says: a process that started after
-//! the JVM did, and before a line was written, wrote that line.
+//! A line names its JVM by pid alone, and the kernel reuses a pid, at once if few are free. So a
+//! JVM is a pid and its start from `/proc/PID/stat`. A line belongs to another process if that
+//! process started after the JVM and before the line was written.
 
 use super::Progress;
 use super::pipe::PIPE_BYTES;
@@ -13,25 +13,25 @@ use crate::proc_fs::{self, Memory, Stat};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashMap;
 
-/// Bytes after which what was in the pipe before them has been read, for sure.
+/// After this many more bytes, everything that was in the pipe before has been read.
 const PIPE_PASSED_BYTES: u64 = 2 * PIPE_BYTES as u64;
-/// Most JVMs that are told apart.
+/// Most JVMs that are distinguished.
 const JVMS_LIMIT: usize = 4096;
 /// Bytes of a JVM's arguments that are noted: they are one line of the spool, and a command line
 /// may have megabytes.
 const ARGUMENTS_BYTES_LIMIT: usize = 32 << 10;
-/// By the clock of a JVM's lines, time between two looks at whether it is still the one: no pid
-/// comes round so soon.
+/// Interval, by the clock of a JVM's lines, of checks that its pid is still its own: no pid comes
+/// round sooner.
 const LOOK_NS: u64 = 5_000_000;
 
 /// How far a JVM is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Life {
     Lives,
-    /// It has ended, and its last lines may be in the pipe: so many bytes had been read when that
-    /// was seen.
+    /// It has ended, but its last lines may be in the pipe. The number: bytes read when that was
+    /// noticed.
     Gone(u64),
-    /// It has ended, and that is noted behind its last line.
+    /// It has ended, and a note behind its last line says so.
     Ended,
 }
 
@@ -48,12 +48,12 @@ struct Jvm {
 
 /// How processes are looked at; a test has its own.
 pub struct Processes {
-    /// When the process of that pid started, in ticks since boot.
+    /// Start of the process with that pid, in ticks since boot.
     pub start_ticks: Box<dyn Fn(u32) -> Option<u64>>,
     /// Nanoseconds of a tick.
     pub tick_ns: u64,
-    /// What the clock of starts, which counts while the machine sleeps, is ahead of that of lines
-    /// by now.
+    /// How far the clock of starts, which counts while the machine sleeps, is now ahead of the
+    /// clock of lines.
     pub ahead_ns: Box<dyn Fn() -> u64>,
 }
 
@@ -96,7 +96,7 @@ pub struct LogLines {
     jvms: Vec<Jvm>,
     /// Those that may write, by pid.
     known: HashMap<u64, usize>,
-    /// Who wrote last: the pid, and the JVM if it is one that is told apart.
+    /// The last line's pid, and its JVM if it is distinguished.
     last: (u64, Option<usize>),
     last_ns: u64,
     lines: u64,
@@ -128,7 +128,7 @@ impl LogLines {
         self.failed
     }
 
-    /// Whether the process of that pid and start wrote a line.
+    /// Whether the process with that pid and start wrote a line.
     pub fn has(&self, pid: u32, start_ticks: u64) -> bool {
         self.jvms
             .iter()
@@ -156,7 +156,7 @@ impl LogLines {
         self.put(line, whole);
     }
 
-    /// The first line of a JVM, decorated so: what it is.
+    /// Notes a new JVM at its first line, which has these decorations.
     fn begins(&mut self, decorations: &[u8], pid: u64, time_ns: u64) {
         if self.jvms.len() == JVMS_LIMIT {
             self.last = (pid, None);
@@ -188,7 +188,7 @@ impl LogLines {
         self.last = (pid, Some(index));
     }
 
-    /// Whether a line with the pid of that JVM is of a process that has it now.
+    /// Whether another process now has that JVM's pid and wrote the line.
     fn is_anothers(&mut self, index: usize, time_ns: u64) -> bool {
         let jvm = &mut self.jvms[index];
         if time_ns < jvm.look_ns {
@@ -226,9 +226,8 @@ impl LogLines {
         }
     }
 
-    /// Notes which JVMs have ended, once their last lines were read: the pipe was found empty after
-    /// they had, or its whole content was read since. Another process may have such a pid from then
-    /// on.
+    /// Notes the end of JVMs whose last lines were read: the pipe was empty after their end, or its
+    /// whole content was read since. From then on another process may have the pid.
     pub fn note_ends(&mut self, is_empty: bool) {
         for index in 0..self.jvms.len() {
             let Life::Gone(bytes) = self.jvms[index].life else { continue };
@@ -258,7 +257,7 @@ impl LogLines {
         }
     }
 
-    /// Writes what has waited; `all`: everything.
+    /// Writes lines that have waited; `all`: all lines.
     pub fn write(&mut self, all: bool) {
         if self.failed.is_none() {
             let written = if all { self.log.flush() } else { self.log.flush_old() };

@@ -1,4 +1,4 @@
-//! The named pipe that a JVM logs into, and lines out of it.
+//! The named pipe that a JVM logs into, and its lines.
 //!
 //! A named one rather than an inherited descriptor: scripts and launchers between heaplab and the
 //! JVM may close descriptors, and HotSpot, which opens its log by name, leaves pipes alone where it
@@ -24,18 +24,18 @@ const READ_BYTES: usize = 256 << 10;
 /// Longest line that is kept; HotSpot's are under 500 bytes.
 const LINE_BYTES_LIMIT: usize = 64 << 10;
 
-/// What a look into the pipe gave.
+/// The result of a read from the pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// Something; there may be more.
     Some,
     /// Nothing now, but somebody may write.
     Nothing,
-    /// Nothing, and nobody has it open for writing.
+    /// Nothing, and nobody has the pipe open for writing.
     NoWriter,
 }
 
-/// A named pipe in a folder of its own; both go when it is dropped, unless the program goes on
+/// A named pipe in a folder of its own. Dropping it removes both, unless the program goes on
 /// ([`LogPipe::leave`]).
 #[derive(Debug)]
 pub struct LogPipe {
@@ -64,8 +64,8 @@ impl LogPipe {
         Ok(LogPipe { folder, descriptor, keeper, rest: Vec::new(), buffer: vec![0; READ_BYTES] })
     }
 
-    /// The program runs on unrecorded: JVMs that it starts later open what goes nowhere, whether or
-    /// not there is a keeper.
+    /// The program runs on unrecorded: JVMs that it starts later write to /dev/null, with or
+    /// without a keeper.
     pub fn leave(mut self) {
         let link = self.folder.join("none");
         let replaced =
@@ -86,7 +86,7 @@ impl LogPipe {
         argument
     }
 
-    /// Where it is.
+    /// The pipe's folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -96,8 +96,8 @@ impl LogPipe {
         self.descriptor.as_fd()
     }
 
-    /// Gives `each` the lines that are there, up to a buffer's worth, without their ends. When the
-    /// last writer has gone, what is left without a line feed is given as no whole line.
+    /// Passes the present lines to `each`, up to a buffer's worth, without their ends. When the
+    /// last writer has gone, a rest without a line feed is passed as an incomplete line.
     pub fn lines(&mut self, each: &mut dyn FnMut(&[u8], bool)) -> Taken {
         let length = match rustix::io::read(&self.descriptor, &mut self.buffer[..]) {
             Ok(0) => {
@@ -141,8 +141,7 @@ impl Drop for LogPipe {
 
 static NEXT_FOLDER: AtomicU32 = AtomicU32::new(0);
 
-/// A folder that only this user can open, whose name neither `-Xlog` nor `JAVA_TOOL_OPTIONS` would
-/// split.
+/// A folder that only this user can open. `-Xlog` and `JAVA_TOOL_OPTIONS` cannot split its name.
 fn folder() -> Result<PathBuf, RecordError> {
     let splits =
         |path: &Path| path.to_string_lossy().contains([':', ',', ' ', '\t', '"', '\'', '%']);
@@ -152,8 +151,7 @@ fn folder() -> Result<PathBuf, RecordError> {
     );
     for place in places.iter().filter(|place| !splits(place)) {
         for _ in 0..100 {
-            // A name that was there once is not given again: who knows it (the keeper) would take
-            // the new folder for the old one.
+            // No name is used twice: the keeper of an old folder would take the new one for it.
             let number = NEXT_FOLDER.fetch_add(1, Ordering::Relaxed);
             let folder = place.join(format!("heaplab-jvm-{}-{number}", std::process::id()));
             match fs::DirBuilder::new().mode(0o700).create(&folder) {
@@ -174,8 +172,8 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    /// Whoever opens the pipe once heaplab has left it neither waits nor fails, and heaplab does
-    /// not wait either.
+    /// Opening the pipe after heaplab has left it neither waits nor fails, and heaplab does not
+    /// wait either.
     #[test]
     fn what_is_left_can_be_opened() {
         for has_keeper in [true, false] {

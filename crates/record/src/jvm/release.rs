@@ -1,12 +1,12 @@
-//! Whether a program is a Java, and which: by the file `release` of its home, so that it need not
-//! be run to be asked.
+//! Whether a program is a Java, and which one, from the file `release` in its home, without running
+//! it.
 
 use crate::error::RecordError;
 use std::fs;
 use std::io::Read;
 use std::path::Path;
 
-/// The first version whose log says what is needed.
+/// The first version whose log is complete enough.
 const OLDEST: u32 = 17;
 /// Largest `release` file that is read, bytes.
 const RELEASE_BYTES_LIMIT: u64 = 1 << 20;
@@ -15,7 +15,7 @@ const RELEASE_BYTES_LIMIT: u64 = 1 << 20;
 /// other program nothing is known.
 ///
 /// # Errors
-/// It is a Java before 17.
+/// The program is a Java before 17.
 pub fn check(program: &Path) -> Result<bool, RecordError> {
     let Ok(real) = program.canonicalize() else { return Ok(false) };
     if real.file_name().is_none_or(|name| name != "java") {
@@ -29,7 +29,7 @@ pub fn check(program: &Path) -> Result<bool, RecordError> {
             .ok()
     });
     if let Some(file) = file {
-        // What cannot be read says nothing: the JVM itself will.
+        // An unreadable file proves nothing: the JVM itself will complain.
         let _ = file.take(RELEASE_BYTES_LIMIT).read_to_string(&mut text);
     }
     let version = text

@@ -117,7 +117,7 @@ impl Session {
             if self.status.is_none() {
                 self.status = spawn::ended(&mut self.child);
                 if self.status.is_some() {
-                    // What it wrote last is still in the pipe.
+                    // Its last lines are still in the pipe.
                     continue;
                 }
             }
@@ -126,7 +126,7 @@ impl Session {
                 return self.end();
             }
             if self.status.is_none() {
-                // Later its pid may be that of a process that nobody here started.
+                // Later its pid may belong to a foreign process.
                 self.unlogged.look();
             }
             if sampled.elapsed() >= SAMPLE {
@@ -176,15 +176,15 @@ impl Session {
         }
     }
 
-    /// Reads what is in the pipe, as far as somebody who goes on writing lets it; whether that was
+    /// Reads the pipe's content, at most a limit if a writer goes on. Returns whether that was
     /// everything.
     fn drain(&mut self) -> bool {
         let mut take = || self.pipe.lines(&mut |line, whole| self.log_lines.line(line, whole));
         (0..DRAIN_READS).any(|_| take() != Taken::Some)
     }
 
-    /// Until there is something to read, a signal, or a turn is over. A pipe without a writer is
-    /// always "ready", so it is left out then.
+    /// Waits for input, a signal, or the end of the turn. A pipe without a writer is always
+    /// "ready", so it is left out.
     fn wait(&self, taken: Taken) {
         let (signals, pipe) = (self.signals.descriptor(), self.pipe.descriptor());
         let mut both = [

@@ -1,8 +1,8 @@
-//! The log while it is recorded: what was read of the pipe, in checksummed blocks of packed lines,
-//! so that a recording whose heaplab was killed can be finished (docs/spool-format.md).
+//! The log during a recording: checksummed blocks of packed lines, so that the recording can be
+//! finished if heaplab is killed (docs/spool-format.md).
 //!
-//! A block is 16 bytes (magic, packed bytes, unpacked bytes, CRC-32 of what is packed) and one zstd
-//! frame of whole lines. A line ends in a line feed, or in a zero byte where the log broke off
+//! A block is 16 bytes (magic, packed bytes, unpacked bytes, CRC-32 of the packed bytes) and one
+//! zstd frame of whole lines. A line ends in a line feed, or in a zero byte if the log broke off
 //! within it.
 
 use crate::error::RecordError;
@@ -14,23 +14,23 @@ use std::time::{Duration, Instant};
 
 /// The file with the blocks.
 const LOG_FILE: &str = "jvm-log";
-/// The file that says what is recorded.
+/// The file with [`Facts`].
 const FACTS_FILE: &str = "jvm.json";
 /// How a block begins: "hjl1".
 const MAGIC: u32 = u32::from_le_bytes(*b"hjl1");
 const HEADER_BYTES: usize = 16;
 /// Unpacked bytes after which a block is written.
 const BLOCK_BYTES: usize = 256 << 10;
-/// Most unpacked bytes of a block, which a reader refuses to go beyond: what was not yet a block,
-/// and the line that filled it. A line that would pass it begins a block of its own. The longest
-/// that comes (`pipe.rs`) is 320 KiB.
+/// Most unpacked bytes of a block; a reader refuses more. The block's lines so far, and the line
+/// that fills it. A line that would exceed the limit begins a block of its own. The longest
+/// possible (`pipe.rs`) is 320 KiB.
 const BLOCK_BYTES_LIMIT: usize = BLOCK_BYTES + (128 << 10);
-/// How hard zstd tries: the least, because a JVM may wait for it.
+/// zstd's level: the fastest, because a JVM may wait for it.
 const LEVEL: i32 = 1;
 /// How long a line waits to be written at most, while more come.
 const AGE: Duration = Duration::from_millis(100);
 
-/// What is recorded, for whoever finishes it.
+/// Facts about the recording, for finishing it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     /// The command line.
@@ -42,7 +42,7 @@ pub struct Facts {
     /// The folder of the pipe.
     #[serde(default)]
     pub pipe: PathBuf,
-    /// The spool as the program has it in its environment, whatever path a later heaplab comes by.
+    /// The spool's path in the program's environment; a later heaplab may come by another path.
     #[serde(default)]
     pub named: PathBuf,
 }
@@ -97,7 +97,7 @@ impl LogWriter {
         Ok(LogWriter { file, path, block: Vec::with_capacity(BLOCK_BYTES_LIMIT), oldest: None })
     }
 
-    /// Takes a line; of one that no block could hold, what a block holds.
+    /// Takes a line, cut to what a block can hold.
     pub fn line(&mut self, line: &[u8], whole: bool) -> Result<(), RecordError> {
         let line = &line[..line.len().min(BLOCK_BYTES_LIMIT - 1)];
         if self.block.len() + line.len() + 1 > BLOCK_BYTES_LIMIT {
@@ -109,7 +109,7 @@ impl LogWriter {
         if self.block.len() >= BLOCK_BYTES { self.flush() } else { Ok(()) }
     }
 
-    /// Writes what has waited long enough.
+    /// Writes lines that have waited long enough.
     pub fn flush_old(&mut self) -> Result<(), RecordError> {
         if self.oldest.is_some_and(|oldest| oldest.elapsed() >= AGE) {
             self.flush()
@@ -138,8 +138,8 @@ impl LogWriter {
     }
 }
 
-/// Gives every line of a spool's log to `each`, and whether it is whole. A block that is cut or
-/// damaged ends the log: `Some` says where and how.
+/// Passes every line of a spool's log to `each`, and whether it is whole. A cut or damaged block
+/// ends the log; `Some` says where and how.
 ///
 /// # Errors
 /// There is no log, or `each` fails.
@@ -173,7 +173,7 @@ struct Block {
     bytes: u64,
 }
 
-/// The next block; `None` at the end, an error that says what is wrong with it.
+/// The next block; `None` at the end; the error says what is wrong with the block.
 fn block(input: &mut impl Read) -> Result<Option<Block>, String> {
     let mut header = [0; HEADER_BYTES];
     match read_whole(input, &mut header) {
@@ -273,7 +273,7 @@ mod tests {
         assert!(is_spool(folder.path()) && Facts::read(folder.path()).unwrap() == facts);
     }
 
-    /// A line that does not fit the block that has begun is not what a reader refuses.
+    /// A line that does not fit the current block does not become a block that a reader refuses.
     #[test]
     fn long_lines_come_back() {
         let folder = tempfile::tempdir().unwrap();
@@ -294,7 +294,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
-        /// Cut anywhere or damaged anywhere, what is before is read, and nothing of what is behind.
+        /// Cut or damaged anywhere, the log is read up to there, and nothing behind.
         #[test]
         fn a_cut_or_damaged_log_is_read_up_to_there(place: prop::sample::Index, change in 0u8..=255) {
             let folder = written(40_000);

@@ -1,24 +1,23 @@
-//! JVMs among the program's descendants that write no log, so that a recording says what it does
-//! not have.
+//! Finds JVMs among the program's descendants that write no log, so that a recording names what it
+//! lacks.
 //!
-//! The option reaches a JVM by its command line or by a variable of its environment. A JVM that is
-//! started by one that was given it on the command line has neither, and one whose starter clears
-//! the variable has not either. They are known by the library that every HotSpot maps; a process is
-//! looked at a few times after each change of its program, because it maps the library a moment
-//! later; looks at which it has come no further do not count. One that ends between two looks is
-//! not seen.
+//! The option reaches a JVM by its command line or by an environment variable. A JVM has neither if
+//! its parent got the option on the command line, or if its starter clears the variable. JVMs are
+//! recognised by the library that every HotSpot maps. A process is checked a few times after each
+//! change of its program, because it maps the library a moment later; checks without progress of
+//! the process do not count. A JVM that ends between two checks is not seen.
 
 use crate::proc_fs::{self, Stat};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// What every HotSpot is made of.
+/// The library of every HotSpot.
 const LIBRARY: &[u8] = b"/libjvm.so";
-/// Looks at what a process maps, after which it is no JVM until its program is another.
+/// Checks of a process's mappings, after which it is not a JVM until its program changes.
 const LOOKS_MAX: u8 = 20;
-/// Looks that must find the library in what could be its parent: a process that is about to start a
-/// program is a copy of that for a moment.
+/// Checks that must find the library: a process that is about to start a program is a copy of its
+/// parent for a moment.
 const FOUND_LEAST: u8 = 2;
 /// A look waits so many times as long as the last one took: programs of many threads and processes
 /// take long to look at.
@@ -37,11 +36,11 @@ pub struct UnloggedJvm {
     pub arguments: Vec<String>,
 }
 
-/// What is known of a descendant.
+/// Facts about a descendant.
 #[derive(Debug, Default)]
 struct Seen {
     program: PathBuf,
-    /// Processor time that it had had when it was first seen to run this program.
+    /// Processor time of the process when it was first seen with this program.
     cpu_ticks: u64,
     looks: u8,
     found: u8,
@@ -63,7 +62,7 @@ impl UnloggedJvms {
         UnloggedJvms { root, seen: HashMap::new(), next: Instant::now() }
     }
 
-    /// Looks at them, if it is time.
+    /// Checks all descendants, if it is time.
     pub fn look(&mut self) {
         let start = Instant::now();
         if start < self.next {
@@ -86,8 +85,8 @@ impl UnloggedJvms {
                 seen.looks += u8::from(!stat.is_held_up(seen.cpu_ticks));
                 if proc_fs::maps(pid, LIBRARY) == Some(true) {
                     seen.arguments = proc_fs::arguments(pid);
-                    // What has other arguments than its parent is no copy of it, and may have ended
-                    // before the next look.
+                    // A process with other arguments than its parent's is no copy, and may have
+                    // ended before the next check.
                     let is_own = proc_fs::arguments(proc_fs::parent(pid)) != seen.arguments;
                     seen.found = if is_own { FOUND_LEAST } else { seen.found + 1 };
                 }
@@ -113,7 +112,7 @@ mod tests {
     use super::*;
     use std::process::{Command, Stdio};
 
-    /// A JVM that somebody started is found, and what is none is not.
+    /// A started JVM is found, and another program is not.
     #[test]
     fn a_jvm_is_known_by_its_library() {
         let Ok(mut java) = Command::new("java")
@@ -144,7 +143,7 @@ mod tests {
         std::fs::write(&source, "class Waits { public static void main(String[] a) throws Exception { System.in.read(); } }").unwrap();
         let (mut jvm, mut other) = (start("java", source.to_str().unwrap()), start("cat", "-"));
         let mut unlogged = UnloggedJvms::of(std::process::id());
-        // It is stopped before it is looked at, for longer than looks would go on.
+        // The process is stopped before the first check, for longer than checks would go on.
         crate::signals::send(jvm.id(), libc::SIGSTOP);
         for _ in 0..2 * LOOKS_MAX {
             unlogged.next = Instant::now();

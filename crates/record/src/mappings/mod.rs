@@ -1,4 +1,4 @@
-//! The mappings of a process with their resident bytes, as the kernel tells at one moment.
+//! The mappings of a process with their resident bytes, from the kernel at one moment.
 //!
 //! Sources: `/proc/PID/smaps` for the mappings, `/proc/PID/pagemap` for the resident pages of
 //! anonymous mappings that are resident in part (proc_pid_smaps(5), proc_pid_pagemap(5)), and
@@ -21,7 +21,7 @@ const ROWS_MAX: usize = 4096;
 /// Most files of a reading; the smallest beyond are one row without a name.
 const FILES_MAX: usize = 2048;
 
-/// What is resident of one file, by kind.
+/// Resident bytes of one file, by kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilePart {
     /// Code, data, other pages, shared memory, the recorder's, the kernel's.
@@ -38,12 +38,12 @@ pub struct FilePart {
 
 /// Facts about an anonymous mapping, as bits of [`AnonymousRow::facts`].
 pub mod facts {
-    /// It has the flags of the recorder's own memory (MAP_NORESERVE and MADV_DONTDUMP).
+    /// The mapping has the flags of the recorder's own memory (MAP_NORESERVE and MADV_DONTDUMP).
     pub const RECORDERS: u8 = 1;
-    /// A thread's stack pointer is in it.
+    /// A thread's stack pointer is in the mapping.
     pub const STACK: u8 = 2;
-    /// It has the shape of a heap of glibc's malloc: at a multiple of 64 MiB, and what it lacks to
-    /// that size is reserved behind it.
+    /// The mapping has the shape of a glibc heap: it begins at a multiple of 64 MiB, and the rest
+    /// of that size is reserved behind it.
     pub const GLIBC_HEAP: u8 = 4;
     /// It follows the data of the file that `name` names: zeroed data.
     pub const ZEROED_DATA: u8 = 8;
@@ -67,8 +67,8 @@ pub struct AnonymousRow {
     /// See [`facts`].
     #[serde(default, skip_serializing_if = "is_none")]
     pub facts: u8,
-    /// Where it is resident in part: lengths in pages of absent and resident stretches in turn, an
-    /// absent one first. Empty: it is resident as a whole, or its pages are not known.
+    /// For a partly resident mapping: lengths in pages of absent and resident stretches in turn, an
+    /// absent one first. Empty: the whole mapping is resident, or its pages are unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stretches: Vec<u32>,
 }

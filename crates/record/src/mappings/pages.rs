@@ -1,8 +1,8 @@
 //! The resident pages of anonymous mappings, from `/proc/PID/pagemap`.
 //!
-//! The file has a word a page; bit 63 says that the page is present. Mappings that are resident as
-//! a whole need no look. A page of zeros that was only read counts as present here and not in
-//! `smaps`; whoever uses the stretches scales them to the row's bytes.
+//! The file has a word a page; bit 63 says that the page is present. Wholly resident mappings need
+//! no look. A page of zeros that was only read counts as present here and not in `smaps`, so users
+//! of the stretches scale them to the row's bytes.
 
 use super::AnonymousRow;
 use std::fs::File;

@@ -15,16 +15,16 @@ use std::time::{Duration, Instant};
 
 /// Reading takes at most this part of the time: one in so many.
 const PART_MAX: u32 = 20;
-/// The time between two readings of a process whose resident bytes do not grow.
+/// Interval of readings of a process whose resident bytes do not grow.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Readings after which the pauses double, and then each time as many.
+/// The pauses double after this many readings, and again after as many.
 const DOUBLES_AFTER: u32 = 256;
 /// Growth that makes a reading due: so many bytes, and one part in so many of the last reading.
 const GROWTH: (u64, u64) = (256 << 10, 64);
 /// Most threads whose stack pointers are read.
 const THREADS_MAX: usize = 512;
 
-/// What is known of one image from its readings.
+/// The state of one image from its readings.
 #[derive(Debug, Default)]
 struct Followed {
     files: Vec<FilePart>,
@@ -47,8 +47,8 @@ impl Sampler {
         self.images.remove(&key);
     }
 
-    /// A note of the image's mappings, if a reading is due and possible. `resident_bytes` is what
-    /// the process has now, cheaply known.
+    /// Notes the image's mappings, if a reading is due and possible. `resident_bytes` is the
+    /// process's present size, known cheaply.
     pub fn read(&mut self, key: (u32, u32), resident_bytes: u64, spool: &Path) -> Option<Note> {
         let followed = self.images.entry(key).or_default();
         let began = Instant::now();
@@ -90,7 +90,8 @@ impl Followed {
         Some(reading)
     }
 
-    /// A running thread's stack pointer is not shown: its last one counts, until it has ended.
+    /// The kernel hides a running thread's stack pointer: the last known one counts until the
+    /// thread ends.
     fn look_at_stacks(&mut self, pid: u32) {
         let threads = proc_fs::threads(pid, THREADS_MAX);
         for thread in &threads {

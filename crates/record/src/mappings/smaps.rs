@@ -1,4 +1,4 @@
-//! Parses `/proc/PID/smaps` into rows: what is resident of files, by kind, and anonymous mappings.
+//! Parses `/proc/PID/smaps` into rows: resident bytes of files, by kind, and anonymous mappings.
 //!
 //! Pure functions over text. A line that cannot be read is left out; sizes are in kB.
 
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// Alignment and size of a heap of glibc's malloc beside the main one (`HEAP_MAX_SIZE`).
 const GLIBC_HEAP_BYTES: u64 = 64 << 20;
 
-/// One mapping as `smaps` tells of it.
+/// One mapping of `smaps`.
 #[derive(Clone, Debug, Default)]
 struct Mapping<'a> {
     start: u64,

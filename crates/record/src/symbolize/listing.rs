@@ -1,4 +1,4 @@
-//! What was found of each module: a table for a person, JSON for a machine.
+//! The symbols found for each module: a table for a person, JSON for a machine.
 
 use super::SymbolizedModule;
 use heaplab_text::lines::{cut_middle, paragraph};
@@ -8,7 +8,7 @@ const NOTE: &str = "      ";
 /// Columns of the four counts and what parts them from the module.
 const COUNTS: usize = 38;
 
-/// What was found, a row a module.
+/// The results, a row a module.
 pub fn text(modules: &[SymbolizedModule], columns: usize) -> String {
     if modules.is_empty() {
         return "No frame of this recording lies in a module; there is nothing to resolve.\n"

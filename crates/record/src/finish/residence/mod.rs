@@ -2,11 +2,11 @@
 //!
 //! Files need no division (see [`crate::mappings`]). An anonymous mapping is cut where its owner
 //! changes, because the kernel joins neighbours. In each piece the live blocks of malloc come
-//! first, with the pages that are resident. The rest of the piece belongs to whom the evidence
+//! first, with their resident pages. The rest of the piece belongs to the owner that the evidence
 //! names, in this order: the program that mapped it (the recorder saw the call), the recorder, a
 //! thread whose stack pointer is in the mapping, the allocator (it has live blocks there, or had
-//! some at an earlier moment; `[heap]`; the shape of glibc's heaps), a module's zeroed data. Else
-//! nobody is known.
+//! some at an earlier moment; `[heap]`; the shape of glibc's heaps), a module's zeroed data.
+//! Otherwise the owner is unknown.
 //!
 //! The parts of a mapping add up to its `Rss`: they are differences of one function of the address,
 //! the resident bytes below it (`Residency::below`), which ends at `Rss`.
@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// stretch of time.
 pub const MOMENTS_MAX: usize = 100;
 
-/// What is resident at one moment, as the spool's notes say.
+/// Resident memory at one moment, from the spool's notes.
 #[derive(Clone, Debug)]
 pub struct Moment {
     /// The counter of the reading.
@@ -70,7 +70,7 @@ pub struct Figures {
     pub bytes: u64,
     /// Of these, bytes in huge pages.
     pub huge_bytes: u64,
-    /// Mappings or pieces of them.
+    /// Number of mappings or pieces.
     pub mappings: u32,
 }
 
@@ -92,10 +92,10 @@ impl Parts {
     }
 }
 
-/// What a process keeps between two moments.
+/// A process's state between two moments.
 #[derive(Clone, Debug, Default)]
 pub struct Residence {
-    /// Who mapped what.
+    /// The owners of mappings.
     pub claims: Claims,
     /// Where mappings of the allocator began.
     heaps: BTreeSet<u64>,
@@ -183,7 +183,7 @@ impl Residence {
         }
     }
 
-    /// The kind and name of a mapping whose caller the recorder did not see.
+    /// Kind and name of a mapping whose caller the recorder did not see.
     fn unclaimed_kind<'a>(
         &mut self,
         row: &'a AnonymousRow,
@@ -215,7 +215,7 @@ impl Residence {
     }
 }
 
-/// What a mapping's name says: NAME of `[anon:NAME]`, or a file.
+/// The meaning of a mapping's name: NAME of `[anon:NAME]`, or a file.
 fn name_of(row: &AnonymousRow) -> &str {
     row.name.strip_prefix("[anon:").map_or_else(
         || if row.name.starts_with('[') { "" } else { row.name.as_str() },

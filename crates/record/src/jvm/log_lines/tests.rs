@@ -1,4 +1,4 @@
-//! JVMs that end, whose pids come again, whose command lines are long.
+//! JVMs that end, whose pids are reused, whose command lines are long.
 
 use super::*;
 use crate::jvm::spool;
@@ -139,7 +139,7 @@ fn a_pid_that_comes_again_is_another_jvm() {
         ahead_ns: Box::new(|| 7),
     };
     let mut log_lines = LogLines::new(LogWriter::create(folder.path()).unwrap(), processes);
-    // No process has this pid; what is asked of it beside its start has no answer.
+    // No process has this pid; questions other than its start have no answer.
     let pid = u32::MAX;
     let mut line = |ticks: u64, text: &str| {
         log_lines.line(format!("[{}ns][{pid}][1] {text}", ticks * TICK_NS).as_bytes(), true)
@@ -155,7 +155,7 @@ fn a_pid_that_comes_again_is_another_jvm() {
     line(300, "the second's third, read when it has ended");
     start.set(Some(400));
     line(410, "the third's");
-    // One that had ended, and whose pid was another's, when its first line was read.
+    // A JVM that had ended, and whose pid was another's, when its first line was read.
     log_lines.sample(false);
     log_lines.note_ends(true);
     start.set(Some(600));
