@@ -551,7 +551,7 @@ fn advice(churn: &Churn, again: u64, allocations: u64) -> String {
         // How many page faults that is depends on thresholds that the allocator moves while the
         // program runs (glibc's for mmap and trim).
         ChurnPattern::LargeShortLived => format!(
-            "Keep {} and use {} again: {} are asked for anew over the run{zeroed}. Where the allocator gives such memory back to the system in between, each page of a fresh one costs a page fault.",
+            "Keep {} and use {} again: {} are requested again over the run{zeroed}. Where the allocator gives such memory back to the system in between, each page of a fresh one costs a page fault.",
             match churn.most_live {
                 1 => "one".to_string(),
                 _ if churn.most_live_is_bound => "those that are alive at once".to_string(),

@@ -390,18 +390,18 @@ pub(crate) fn confidence(cause: &Cause, basis: Basis, requests: u64, has_site: b
     };
     let (level, why) = match cause {
         _ if !has_site => (Level::Low, "without call stacks, what one place asks for is not told from what others do".into()),
-        _ if requests < HABIT => (Level::Low, format!("{} may well be what the content needs", plural(requests, "request"))),
+        _ if requests < HABIT => (Level::Low, format!("{} may just have the size of the content", plural(requests, "request"))),
         Cause::ConstantHeader { round_sizes, .. } if round_sizes.len() >= 3 => {
             (Level::High, format!("{} powers of two carry the same surplus here", round_sizes.len()))
         }
         Cause::ConstantHeader { .. } => (Level::Medium, "two powers of two carry the same surplus here".into()),
         Cause::Terminator { .. } => (Level::Medium, "a surplus of one or two bytes is most often a terminator".into()),
-        Cause::RoundPlusVarying { .. } => (Level::Low, "sizes that vary may well be what the contents need".into()),
+        Cause::RoundPlusVarying { .. } => (Level::Low, "varying sizes may be those of the contents".into()),
         Cause::RoundPlusConstant { round, .. } if *round >= ROUND_BYTES => {
             (Level::Medium, "always the same size, a round one and a constant; that it is so is inferred from this size alone".into())
         }
-        Cause::RoundPlusConstant { .. } => (Level::Low, "a size as small as this may well be what the content needs".into()),
-        Cause::Coincidence => (Level::Low, "there is no pattern that tells why".into()),
+        Cause::RoundPlusConstant { .. } => (Level::Low, "so small a size may just be that of the content".into()),
+        Cause::Coincidence => (Level::Low, "no pattern explains the size".into()),
     };
     Confidence { level, reason: format!("{counted}; {why}") }
 }

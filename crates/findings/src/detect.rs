@@ -187,13 +187,13 @@ fn once(findings: &mut Vec<Found>) {
                 String::new()
             }
             (_, true) => format!(
-                " The same buffers come and go: {title}. Kept and used again they would not grow anew each time."
+                " The same buffers come and go: {title}. Kept and reused, they would not grow again each time."
             ),
             (Some(of), false) if of.through == Through::AllocateCopyFree => {
                 format!(" Seen at the same place: {title}.")
             }
             (_, false) => format!(
-                " The same buffers grow as well: {title}. What is kept at its full size has done so once."
+                " The same buffers grow as well: {title}. A buffer kept at its full size grew only once."
             ),
         };
         findings[kept].advice.push_str(&sentence);

@@ -140,8 +140,8 @@ fn nothing_worth(profile: &Profile, findings: &[Found], options: &Options) -> Op
     }
     let (part, peak) = (100.0 / options.peak_part.max(1) as f64, bytes(profile.peak.live.bytes));
     let rest = match findings.iter().find(|finding| !finding.minor) {
-        Some(first) if first.rank == Rank::OverRun => " What follows spares time at most.",
-        Some(_) => " What follows costs on other allocators only.",
+        Some(first) if first.rank == Rank::OverRun => " The findings below save time at most.",
+        Some(_) => " The findings below cost on other allocators only.",
         None => "",
     };
     Some(format!(

@@ -146,7 +146,7 @@ fn large_buffers_that_live_shortly() {
     assert_eq!((evidence.pattern, evidence.most_live), (ChurnPattern::LargeShortLived, 1));
     insta::assert_snapshot!(format!("{}\n{}", finding.title, finding.advice), @r#"
     read_file: buffers of 371 KiB on average asked for 40 times, one at a time; keep the block and use it again
-    Keep one and use it again: 14.5 MiB are asked for anew over the run. Where the allocator gives such memory back to the system in between, each page of a fresh one costs a page fault.
+    Keep one and use it again: 14.5 MiB are requested again over the run. Where the allocator gives such memory back to the system in between, each page of a fresh one costs a page fault.
     "#);
 }
 
@@ -417,7 +417,7 @@ fn that_nothing_is_worth_changing_is_said_first() {
     assert_eq!(
         findings.lead,
         [
-            "Nothing worth changing for memory: no finding reaches 1 % of the peak (4.00 MiB). What follows spares time at most."
+            "Nothing worth changing for memory: no finding reaches 1 % of the peak (4.00 MiB). The findings below save time at most."
         ]
     );
     assert!(!findings.findings[0].minor && findings.findings[0].rank == Rank::OverRun);

@@ -505,7 +505,7 @@ fn a_single_request_is_no_habit() {
         (one, reason.as_str()),
         (
             Level::Low,
-            "the waste follows from the size alone; 1 request may well be what the content needs"
+            "the waste follows from the size alone; 1 request may just have the size of the content"
         )
     );
     assert_eq!([level(7, true).0, level(8, true).0], [Level::Low, Level::Medium]);
