@@ -11,6 +11,7 @@ pub mod facts;
 pub mod live_heap;
 pub mod merge;
 pub mod node_table;
+pub mod perf_map;
 pub mod residence;
 pub mod stack_map;
 pub mod streams;
@@ -220,12 +221,13 @@ pub fn merge_spool<S: EventSink>(
     let samples = facts.samples(&content.index, rows);
     let ends = facts.ends(&content.index, rows);
     let without_huge_pages = facts::Facts::without_huge_pages(&content.index, rows);
-    let mut tables = merge.builder.tables;
+    let (mut tables, generated) = (merge.builder.tables, merge.builder.generated);
     tables.resident = merge.resident;
     tables.samples = samples;
     facts.complete(&mut tables, ends, &content.index);
     let meta =
         Meta { without_huge_pages, ..facts.meta(&content, &counts, unknown_stacks, &tables) };
+    perf_map::name(&mut tables.frames, generated, Path::new("/tmp"), meta.began_unix_s);
     Ok((tables, meta, counts))
 }
 

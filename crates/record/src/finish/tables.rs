@@ -5,6 +5,7 @@
 //! its own module addresses.
 
 use super::cut_stacks::CutStacks;
+use super::perf_map::Generated;
 use super::stack_map::StackMap;
 use crate::clock::Clock;
 use crate::image::Image;
@@ -57,6 +58,8 @@ pub struct TableBuilder {
     python_rows: HashMap<Frame, u32>,
     /// Records with an undefined stack.
     pub unknown_stacks: u64,
+    /// Return addresses outside of all modules.
+    pub generated: Vec<Generated>,
 }
 
 /// A path or argument as text: bytes that are no UTF-8 become `%` and two digits, and then `%`
@@ -90,6 +93,7 @@ impl TableBuilder {
             stacks: CutStacks::new(depth),
             python_rows: HashMap::new(),
             unknown_stacks: 0,
+            generated: Vec::new(),
         }
     }
 
@@ -246,8 +250,12 @@ impl TableBuilder {
         let module = place.map(|place| image.first_module + place as u32);
         let address = place.map_or(ip, |place| ip.wrapping_sub(image.image.modules[place].bias));
         let row = *image.frame_rows.entry((module, address)).or_insert_with(|| {
+            let row = self.tables.frames.len() as u32;
             self.tables.frames.push(Frame { module, address, ..Frame::default() });
-            self.tables.frames.len() as u32 - 1
+            if module.is_none() {
+                self.generated.push(Generated { pid: image.image.pid, ip, row });
+            }
+            row
         });
         (row, place)
     }
