@@ -23,6 +23,7 @@
 
 mod address;
 mod browser;
+mod dialogs;
 mod endpoint;
 mod error;
 mod http;

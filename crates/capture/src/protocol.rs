@@ -1,5 +1,6 @@
 //! Commands and events of the DevTools protocol, one command at a time.
 
+use crate::dialogs::Dialogs;
 use crate::websocket::{Lost, WebSocket};
 use crate::workers::{Info, Session, Worker, Workers};
 use crate::{CaptureError, Endpoint, Options, process};
@@ -20,6 +21,8 @@ pub struct Connection {
     workers: Workers,
     /// The target had to be stopped: it does not come to its event loop.
     is_busy: bool,
+    /// What a page asked its user.
+    dialogs: Dialogs,
 }
 
 /// Closes the inspector at once: a busy program never comes to a timer. Only Node 24 and later have
@@ -69,8 +72,11 @@ struct Incoming {
 #[serde(rename_all = "camelCase")]
 struct Params {
     session_id: Option<String>,
-    /// The message of a Node worker.
+    /// The message of a Node worker, or the text of a page's dialog.
     message: Option<String>,
+    /// The kind of a page's dialog.
+    #[serde(rename = "type")]
+    kind: Option<Value>,
     worker_info: Option<Info>,
     target_info: Option<Info>,
     chunk: Option<String>,
@@ -100,6 +106,7 @@ impl Connection {
             session: None,
             workers: Workers::default(),
             is_busy: false,
+            dialogs: Dialogs::default(),
         })
     }
 
@@ -231,6 +238,13 @@ impl Connection {
                     incoming = parsed(&message)?;
                     from = session;
                 }
+                ("Page.javascriptDialogOpening", _) => {
+                    let kind = params.kind.as_ref().and_then(Value::as_str).unwrap_or_default();
+                    let text = params.message.take().unwrap_or_default();
+                    let answer = self.dialogs.answered(kind, &text);
+                    self.send("Page.handleJavaScriptDialog", &answer)?;
+                    return Ok(None);
+                }
                 ("NodeWorker.attachedToWorker", Some(session)) => {
                     params.worker_info.take().into_iter().for_each(|info| {
                         self.workers.attached(Session::Wrapped(session.clone()), info)
@@ -349,6 +363,12 @@ impl Connection {
                 )))
             }
         }
+    }
+
+    /// The dialogs that a page has opened since `Page.enable`, one a line, with the answer to each:
+    /// a page with an open dialog does nothing else.
+    pub fn dialogs(&self) -> impl Iterator<Item = String> + '_ {
+        self.dialogs.lines()
     }
 
     /// Ends the connection. Closes the inspector if heaplab opened it (see [`Endpoint::opened`]). A

@@ -143,6 +143,8 @@ impl Scenario {
     pub fn run(&self, connection: &mut Connection, take: &mut Take) -> Result<(), CaptureError> {
         // A crashed page answers no command, and announces the crash only after this command.
         connection.ask("Inspector.enable", &json!({}))?;
+        // A page with an open dialog does nothing else; the connection answers it.
+        connection.ask("Page.enable", &json!({}))?;
         for part in [&self.setup, &self.action, &self.back] {
             steps(part, connection)?;
         }

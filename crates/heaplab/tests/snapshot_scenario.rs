@@ -108,6 +108,27 @@ fn a_step_that_fails_is_told_and_what_was_taken_is_kept() {
 }
 
 #[test]
+fn a_dialog_of_the_page_is_dismissed_and_told() {
+    if !have_chromium() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let steps = "action:\nclick #open\nevaluate alert('Opened')\nback:\nclick #close\n\
+        evaluate if (confirm('Sure?')) throw new Error('yes')\n\
+        evaluate setTimeout(() => alert('Later'), 50)\nwait 200ms\n";
+    let output = scenario(folder.path(), steps, &["--timeout", "60"]);
+    let said = failed(&output, 0);
+    for line in [
+        "heaplab: the page opened alert(\"Opened\"): it was dismissed, 2 times",
+        "heaplab: the page opened confirm(\"Sure?\"): it was dismissed, 2 times",
+        "heaplab: the page opened alert(\"Later\"): it was dismissed, 2 times",
+    ] {
+        assert!(said.contains(line), "{said}");
+    }
+    assert_eq!(taken(folder.path()).len(), 3);
+}
+
+#[test]
 fn a_page_that_leaves_for_another_site_cannot_be_compared() {
     if !have_chromium() {
         return;
@@ -117,6 +138,8 @@ fn a_page_that_leaves_for_another_site_cannot_be_compared() {
     let steps = format!("action:\ngoto chrome://version\nback:\ngoto file://{}\n", page.display());
     let said = failed(&scenario(folder.path(), &steps, &[]), 2);
     assert!(said.contains("no leaks were looked for"), "{said}");
+    assert!(said.contains("the page went to another site"), "{said}");
+    assert!(!said.contains("snapshot take") && !said.contains("name the files"), "{said}");
     assert_eq!(taken(folder.path()).len(), 3, "{said}");
 }
 

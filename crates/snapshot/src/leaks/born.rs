@@ -12,7 +12,7 @@ use crate::session::{Moment, Session};
 pub enum BornError {
     /// A file has ids that would be new, and ends before the ids of the file before it.
     #[error(
-        "it is older than the file before: its ids end at @{newer}, the other's at @{older}, and it has some that the other has not; name the files in the order in which they were taken"
+        "it is older than the file before: its ids end at @{newer}, the other's at @{older}, and it has some that the other has not"
     )]
     OutOfOrder {
         /// Which of the files, from 0.
@@ -24,7 +24,7 @@ pub enum BornError {
     },
     /// Equal ids are not equal objects.
     #[error(
-        "it is not of one session with the file before: of {common} ids that both have {changed} belong to objects of different types; take all three with one command (`heaplab snapshot take` with three -o)"
+        "it is not of one session with the file before: of {common} ids that both have {changed} belong to objects of different types"
     )]
     OtherSession {
         /// Which of the files, from 0.
@@ -37,6 +37,16 @@ pub enum BornError {
 }
 
 impl BornError {
+    /// What somebody does about it who named the files.
+    pub fn advice(&self) -> &'static str {
+        match self {
+            BornError::OutOfOrder { .. } => "name the files in the order in which they were taken",
+            BornError::OtherSession { .. } => {
+                "take all three with one command (`heaplab snapshot take` with three -o)"
+            }
+        }
+    }
+
     /// Which of the three files does not follow the one before it, from 0.
     pub fn file(&self) -> usize {
         match self {

@@ -7,7 +7,7 @@ use crate::answer::{self, HtmlFile, file_name};
 use crate::usage_error::Misasked;
 use anyhow::{Context, Result};
 use heaplab_expression::Expression;
-use heaplab_snapshot::leaks::{Born, Cut, Leaks};
+use heaplab_snapshot::leaks::{Born, BornError, Cut, Leaks};
 use heaplab_snapshot::query::object::Objects;
 use heaplab_snapshot::query::plan::read_condition;
 use heaplab_snapshot::session::Moment;
@@ -67,7 +67,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if let Some(twice) = twice(&files) {
         misasked!("{} is named twice: three snapshots are compared", twice.display());
     }
-    tell(files, &args.asked)
+    tell(files, &args.asked, BornError::advice)
 }
 
 impl Asked {
@@ -82,15 +82,22 @@ impl Asked {
     }
 }
 
-/// Tells what leaked between a first and a second snapshot and a third.
-pub fn tell(files: [&PathBuf; 3], args: &Asked) -> Result<ExitCode> {
+/// Tells what leaked between a first and a second snapshot and a third; `advice` is what to do about
+/// files that do not follow each other.
+pub fn tell(
+    files: [&PathBuf; 3],
+    args: &Asked,
+    advice: fn(&BornError) -> &'static str,
+) -> Result<ExitCode> {
     let [base, target, last] = files;
     let base = moment(base, &args.reading)?;
     let target = moment(target, &args.reading)?;
     file::analysed(last, &args.reading, None, |analysis| {
         let last = Moment::of(analysis.snapshot());
-        let born = Born::between(&base, &target, &last)
-            .map_err(|error| Misasked(format!("{}: {error}", files[error.file()].display())))?;
+        let born = Born::between(&base, &target, &last).map_err(|error| {
+            let file = files[error.file()].display();
+            Misasked(format!("{file}: {error}; {}", advice(&error)))
+        })?;
         drop((base, target, last));
         let spinner = args.reading.spinner("looking for leaks".into());
         let chosen = args.only.chosen(&args.reading, analysis)?;

@@ -17,6 +17,10 @@ use std::time::Duration;
 /// The largest scenario that is read.
 const BYTES_LIMIT: u64 = 1 << 20;
 
+/// Why the snapshots of a scenario do not follow each other.
+const ELSEWHERE: &str =
+    "the page went to another site, where ids begin anew: let `action:` and `back:` stay on one";
+
 /// Arguments of `heaplab snapshot scenario`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../../help/snapshot-scenario.txt"))]
@@ -61,7 +65,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Err(error.context(format!("the scenario did not come to its end; {kept}")));
     }
     let [base, target, last] = &files;
-    tell([base, target, last], &args.asked)
+    tell([base, target, last], &args.asked, |_| ELSEWHERE)
 }
 
 fn was(count: usize) -> &'static str {
@@ -107,5 +111,8 @@ fn take(args: &Args, scenario: &Scenario, taken: &mut Vec<String>) -> Result<()>
         taken.push(path.display().to_string());
         Ok(())
     });
+    for line in connection.dialogs() {
+        eprint!("{}", lines::paragraph(&line, "heaplab: ", 2, terminal::columns()));
+    }
     steps.with_context(|| args.scenario.display().to_string())
 }
