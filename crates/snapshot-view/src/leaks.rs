@@ -7,11 +7,14 @@ use heaplab_snapshot::analysis::Analysis;
 use heaplab_snapshot::leaks::{Cut, Holder, Leak, Leaks};
 use heaplab_snapshot::shortest_paths::is_numbered;
 use heaplab_snapshot::{Edge, Node};
-use heaplab_text::lines;
+use heaplab_text::lines::{self, cut as cut_text};
 use heaplab_text::words::{bytes, count as number, plural};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fmt::Write;
+
+/// Characters of a class's name: plain objects are named by all that they have.
+const CLASS_CHARACTERS: usize = 60;
 
 /// Leaks on their way to a reader.
 pub struct Told<'t, 's, 'a> {
@@ -118,7 +121,9 @@ impl Told<'_, '_, '_> {
         let named: Vec<String> = classes
             .iter()
             .take(3)
-            .map(|(class, count, _)| format!("{} {class}", number(*count)))
+            .map(|(class, count, _)| {
+                format!("{} {}", number(*count), cut_text(class, CLASS_CHARACTERS))
+            })
             .collect();
         let more = if classes.len() > named.len() { ", ..." } else { "" };
         format!("{share} of the heap: {}{more}", named.join(", "))

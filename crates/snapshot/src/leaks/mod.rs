@@ -81,18 +81,17 @@ fn is_objects_type(node_type: NodeType) -> bool {
     )
 }
 
-/// Prefixes of the names of Blink's tables: the backing stores of vectors and hash tables on
-/// Blink's heap. Source: Blink's `platform/heap/collection_support`.
-const BLINK_TABLES: [&[u8]; 3] =
-    [b"blink::HeapVectorBacking<", b"blink::HeapHashTableBacking<", b"blink::BasicHeapVector<"];
-
-/// Whether the node is an object of the program: a node of such a type, and not one of Blink's
-/// tables, which have the type of a page's elements.
+/// Whether the node is an object of the program: one of such a type, and none of Blink's own.
+///
+/// Blink's own classes (`blink::LayoutText`) have the type of a page's elements (`<div>`,
+/// `HTMLDocument`), and no program makes one: it makes the element that they belong to, and they go
+/// with it.
 pub fn is_of_program(analysis: &Analysis, node: Node) -> bool {
     let kind = analysis.snapshot().graph.node_type(node);
     let is_blinks = || {
         let name = analysis.name_bytes(node);
-        BLINK_TABLES.iter().any(|start| name.starts_with(start))
+        let name = name.strip_prefix(b"Detached ").unwrap_or(&name);
+        name.starts_with(b"blink::")
     };
     is_objects_type(kind) && !(kind == NodeType::Native && is_blinks())
 }

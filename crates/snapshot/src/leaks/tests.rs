@@ -99,7 +99,7 @@ fn cache(sessions: u64, name_of: impl Fn(u64) -> String) -> Heap {
 }
 
 #[test]
-fn a_table_of_blinks_that_grew_is_not_what_leaked() {
+fn what_blink_keeps_for_a_page_is_not_what_leaked() {
     let mut heap = Heap::new();
     let window = heap.add(node_type::NATIVE, "Window", 3, 8);
     let older = heap.object("Listener", 5, 1000);
