@@ -35,6 +35,7 @@ fn measure(id: &str) -> Result<Option<String>> {
     match id {
         "ocaml.point" => real::points(),
         "ocaml.dominates" => real::dominates(),
+        "ocaml.dominates-by-counts" => real::dominates_by_counts(),
         "ocaml.further-along" => real::further_along(),
         "ocaml.quantised" => real::quantised(),
         "ocaml.rss" => real::resident(),

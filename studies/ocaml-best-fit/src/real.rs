@@ -87,17 +87,21 @@ pub fn counter(program: &Program, parameters: &str, name: &str) -> Result<u64> {
         .with_context(|| format!("{}: no {name} in what the runtime printed", program.name))
 }
 
-/// Instructions of the program, as valgrind counts them; nothing without valgrind.
-fn instructions(program: &Program, parameters: &str) -> Result<Option<f64>> {
+/// Instructions of the program, as valgrind counts them, and the most words of its heap, as the
+/// runtime does; nothing without valgrind.
+fn counted(program: &Program, parameters: &str) -> Result<Option<(u64, u64)>> {
     let mut command = Command::new("valgrind");
     command.args(["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]);
     command.args(&program.words).current_dir(programs::folder()?);
-    command.env("OCAMLRUNPARAM", parameters).stdout(Stdio::null());
+    command.env("OCAMLRUNPARAM", format!("{parameters},v=0x400")).stdout(Stdio::null());
     let Ok(output) = command.output() else { return Ok(None) };
     let text = String::from_utf8_lossy(&output.stderr);
-    let count = text.lines().find_map(|line| line.split_once("refs:")).map(|(_, count)| count);
-    let count = count.and_then(|count| count.trim().replace(',', "").parse().ok());
-    Ok(Some(count.with_context(|| format!("valgrind counted nothing of {}", program.name))?))
+    let number = |name: &str| {
+        let line = text.lines().find_map(|line| line.split_once(name)).map(|(_, count)| count);
+        let number: Option<u64> = line.and_then(|count| count.trim().replace(',', "").parse().ok());
+        number.with_context(|| format!("{}: no {name} in what valgrind printed", program.name))
+    };
+    Ok(Some((number("refs:")?, number("top_heap_words:")?)))
 }
 
 /// A sentence a program, of its curves; nothing where no program can be run.
@@ -115,11 +119,12 @@ pub fn points() -> Result<Option<String>> {
     let nth = OVERHEADS.iter().position(|overhead| *overhead == DEFAULT).unwrap_or_default();
     let said = each(|program, measurement| {
         let [next, best] = [0, 1].map(|policy: usize| measurement.points[policy][nth]);
-        let counted =
-            POLICIES.map(|policy| instructions(program, &format!("{policy},o={DEFAULT}")));
-        let [next_count, best_count] = counted;
+        let [next_count, best_count] =
+            POLICIES.map(|policy| counted(program, &format!("{policy},o={DEFAULT}")));
         let counted = match (next_count?, best_count?) {
-            (Some(next), Some(best)) => format!(", instructions {:.3}", next / best),
+            (Some(next), Some(best)) => {
+                format!(", instructions {:.3}", next.0 as f64 / best.0 as f64)
+            }
             _ => String::new(),
         };
         Ok(format!(
@@ -143,6 +148,46 @@ pub fn dominates() -> Result<Option<String>> {
             "next-fit's points below and left of which best-fit has one (and the reverse): {said}"
         )
     }))
+}
+
+/// Programs whose points are counted: one whose blocks have many sizes, and one of few sizes.
+const COUNTED: [&str; 2] = ["strcache", "mapchurn"];
+
+/// [`dominates`] with instructions for time and `top_heap_words` for space, which do not scatter.
+pub fn dominates_by_counts() -> Result<Option<String>> {
+    let mut said = Vec::new();
+    for name in COUNTED {
+        let Some(program) = programs::one(name)? else { return Ok(None) };
+        let mut points = [Vec::new(), Vec::new()];
+        for (policy, points) in POLICIES.iter().zip(&mut points) {
+            for overhead in OVERHEADS {
+                let Some(point) = counted(&program, &format!("{policy},o={overhead}"))? else {
+                    return Ok(None);
+                };
+                points.push(point);
+            }
+        }
+        let [next, best] = &points;
+        let dominated = |points: &[(u64, u64)], by: &[(u64, u64)]| {
+            let is_beaten = |point: &&(u64, u64)| {
+                by.iter().any(|one| one != *point && one.0 <= point.0 && one.1 <= point.1)
+            };
+            format!("{} of {}", points.iter().filter(is_beaten).count(), points.len())
+        };
+        let instructions =
+            |points: &[(u64, u64)]| lab::range(points.iter().map(|point| point.0 as f64 / 1e9));
+        said.push(format!(
+            "{name}: {} ({}), 10^9 instructions {} and {}",
+            dominated(next, best),
+            dominated(best, next),
+            instructions(next),
+            instructions(best)
+        ));
+    }
+    Ok(Some(format!(
+        "next-fit's points of which best-fit has one with no more instructions and words (and the reverse): {}",
+        said.join("; ")
+    )))
 }
 
 /// Best-fit over next-fit at equal o.
@@ -245,7 +290,14 @@ pub fn model() -> Result<Option<String>> {
             let points: Vec<Point> = points.iter().map(point).collect();
             (Curve::fit(&points), points)
         });
-        Ok(lab::parameters(&curves))
+        let drawn = measurement.json["variants"].as_array().into_iter().flatten();
+        let drawn: Vec<_> = drawn
+            .zip(["next-fit", "best-fit"])
+            .filter(|(variant, _)| variant["curve"]["fits"] == true)
+            .map(|(_, policy)| policy)
+            .collect();
+        let drawn = if drawn.is_empty() { "none".into() } else { drawn.join(" and ") };
+        Ok(format!("{}; drawn: {drawn}", lab::parameters(&curves)))
     })?;
     Ok(said.map(|said| format!("best-fit / next-fit: {said}")))
 }
