@@ -6,7 +6,7 @@ use heaplab_snapshot::analysis::{Analysis, Options};
 use heaplab_snapshot::index::{self, Indexed, Key};
 use heaplab_snapshot::leaks::{Born, Leaks};
 use heaplab_snapshot::session::Moment;
-use heaplab_snapshot::shortest_paths::Ways;
+use heaplab_snapshot::shortest_paths::ShortestPaths;
 use heaplab_snapshot::summary::Summary;
 use heaplab_snapshot::{Instructions, ReadOptions, Snapshot};
 use serde::{Deserialize, Serialize};
@@ -227,7 +227,7 @@ fn answered(one: One, index: &[u8], bytes: &[u8]) -> Result<()> {
     let (largest, _) = largest.ok_or_else(|| anyhow!("no classes"))?;
     let graph = &analysis.snapshot().graph;
     let nodes: Vec<_> = graph.nodes().filter(|node| analysis.class_of(*node) == largest).collect();
-    let mut ways = Ways::new(&analysis, analysis.backward(), 20);
+    let mut ways = ShortestPaths::new(&analysis, analysis.backward(), 20);
     ensure!(!ways.groups(&nodes).is_empty(), "no ways");
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! A recording and a changed one, replayed on the same heaps by this program's own cells.
 
-use crate::own::cells;
+use crate::own_heaps::cells;
 use crate::pair::{Pair, PairResults, run_pair};
 use crate::prepare::{How, PrepareError};
 use crate::results::{HugePages, Touch};

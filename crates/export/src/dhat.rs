@@ -5,7 +5,7 @@
 //! its stack of birth), and there are no access counts.
 
 use crate::{
-    Export, ExportError, Moment,
+    Export, ExportError, InUseAt,
     stacks::{NO_STACK_LABEL, SameStacks, add, functions, return_addresses},
 };
 use heaplab_profile::Amount;
@@ -66,7 +66,7 @@ struct Sums {
 
 /// Writes the file.
 pub fn write(export: &Export<'_>, out: &mut impl Write) -> Result<(), ExportError> {
-    if let Moment::Asked(_) = export.moment {
+    if let InUseAt::Asked(_) = export.moment {
         return Err(ExportError::MomentNotShown(export.moment_name().into()));
     }
     let mut frames = Frames { rows: vec!["[root]".into()], numbers: HashMap::new() };

@@ -3,7 +3,7 @@
 //!
 //! For users of existing viewers. Each format holds the same two facts about each call stack: its
 //! *allocated* bytes (requests, births and reallocations alike, over the whole run) and its bytes
-//! *in use* at one [`Moment`]. Their sums are exactly the profile's totals in every format; a
+//! *in use* at one [`InUseAt`]. Their sums are exactly the profile's totals in every format; a
 //! number beyond a format's range is an error and never rounded.
 //!
 //! Names stay unchanged if the format allows (JSON and protobuf escape by themselves); collapsed
@@ -15,7 +15,7 @@
 //!
 //! # Example
 //! ```
-//! use heaplab_export::{About, Detail, Export, Format, Moment, Weight};
+//! use heaplab_export::{About, Detail, Export, Format, InUseAt, Weight};
 //! use heaplab_profile::{Options, profile};
 //! use heaplab_trace::{Event, Op, source::Slice, tables::Tables};
 //!
@@ -23,7 +23,7 @@
 //! let events = [Event { op: Op::Alloc, size: 100, ..Event::default() }];
 //! let mut detail = Detail::new(false);
 //! let profile = profile(&tables, &mut Slice(&events), &Options::default(), &mut detail)?;
-//! let export = Export { tables: &tables, profile: &profile, detail: &detail, moment: Moment::End, about: About::default() };
+//! let export = Export { tables: &tables, profile: &profile, detail: &detail, moment: InUseAt::End, about: About::default() };
 //! let mut text = Vec::new();
 //! export.write(Format::Collapsed(Weight::InUseBytes), &mut text)?;
 //! assert_eq!(text, b"(no stack recorded) 100\n");
@@ -66,7 +66,7 @@ pub struct Export<'a> {
     /// ... and its details: lifetimes by stack, and when stacks allocated.
     pub detail: &'a Detail,
     /// The moment of "in use".
-    pub moment: Moment,
+    pub moment: InUseAt,
     /// The profile's subject.
     pub about: About,
 }
@@ -101,7 +101,7 @@ impl About {
 
 /// The moment of memory in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
+pub enum InUseAt {
     /// The largest live requested bytes.
     Peak,
     /// After the last event.
@@ -160,9 +160,9 @@ impl Export<'_> {
     /// The moment in words: "peak", "end", or its requested name.
     fn moment_name(&self) -> &str {
         match self.moment {
-            Moment::Peak => "peak",
-            Moment::End => "end",
-            Moment::Asked(row) => self
+            InUseAt::Peak => "peak",
+            InUseAt::End => "end",
+            InUseAt::Asked(row) => self
                 .profile
                 .moments
                 .get(row)
@@ -173,9 +173,9 @@ impl Export<'_> {
     /// The moment's place on the clock of the detail.
     fn moment_at(&self) -> u64 {
         let moment = match self.moment {
-            Moment::Peak => Some(&self.profile.peak),
-            Moment::End => Some(&self.profile.end),
-            Moment::Asked(row) => self.profile.moments.get(row),
+            InUseAt::Peak => Some(&self.profile.peak),
+            InUseAt::End => Some(&self.profile.end),
+            InUseAt::Asked(row) => self.profile.moments.get(row),
         };
         moment.map_or(0, |moment| if self.detail.is_timed() { moment.time_ns } else { moment.row })
     }

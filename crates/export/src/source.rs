@@ -1,8 +1,8 @@
 //! A recording, a process and a moment: what is exported, read as the format needs it.
 
 use crate::{
-    About, Detail, Export, ExportError, Format, HeapAtMoment, HeapSnapshot, LiveBlocks,
-    MetaspaceSnapshot, Moment, Written,
+    About, Detail, Export, ExportError, Format, HeapAtMoment, HeapSnapshot, InUseAt, LiveBlocks,
+    MetaspaceSnapshot, Written,
 };
 use heaplab_jvm::{At as MetaspaceAt, has_chunks, jvms, shadow_at};
 use heaplab_profile::{At, MomentRequest, NoObserver, Observer, Options, Profile, choose, profile};
@@ -90,7 +90,7 @@ impl<'a> Source<'a> {
     pub fn run_on(&self, heap: &dyn Selected) -> Result<HeapAtMoment, ExportError> {
         let (profile, moment) = self.profiled(&mut NoObserver)?;
         let at = self.at(&profile, moment)?;
-        HeapAtMoment::at(heap, self.bundle, self.selection, at, moment == Moment::End)
+        HeapAtMoment::at(heap, self.bundle, self.selection, at, moment == InUseAt::End)
     }
 
     /// Writes a heap called `name` that ran the workload as a heap snapshot.
@@ -126,14 +126,14 @@ impl<'a> Source<'a> {
     }
 
     /// The profile with what was in use at the moment.
-    fn profiled(&self, observer: &mut impl Observer) -> Result<(Profile, Moment), ExportError> {
+    fn profiled(&self, observer: &mut impl Observer) -> Result<(Profile, InUseAt), ExportError> {
         let mut options = Options::default();
         let moment = match self.moment {
-            choose::Moment::Peak => Moment::Peak,
-            choose::Moment::End => Moment::End,
+            choose::Moment::Peak => InUseAt::Peak,
+            choose::Moment::End => InUseAt::End,
             choose::Moment::At(at) => {
                 options.moments.push(MomentRequest { name: self.name.into(), at });
-                Moment::Asked(0)
+                InUseAt::Asked(0)
             }
         };
         let (tables, mut events) = (self.bundle.tables(), self.bundle.events(self.selection)?);
@@ -145,12 +145,12 @@ impl<'a> Source<'a> {
     fn at<'p>(
         &self,
         profile: &'p Profile,
-        moment: Moment,
+        moment: InUseAt,
     ) -> Result<&'p heaplab_profile::Moment, ExportError> {
         match moment {
-            Moment::Peak => Ok(&profile.peak),
-            Moment::End => Ok(&profile.end),
-            Moment::Asked(number) => {
+            InUseAt::Peak => Ok(&profile.peak),
+            InUseAt::End => Ok(&profile.end),
+            InUseAt::Asked(number) => {
                 let at = profile.moments.get(number);
                 at.ok_or_else(|| ExportError::MarkElsewhere(self.name.into()))
             }

@@ -4,7 +4,7 @@
 //! library). Viewers merge or refuse such rows, so they are merged here, by the text of their
 //! frames.
 
-use crate::{Export, ExportError, Moment};
+use crate::{Export, ExportError, InUseAt};
 use heaplab_profile::Amount;
 use heaplab_trace::{
     NO_STACK, StackId,
@@ -29,15 +29,15 @@ pub fn weighted(export: &Export<'_>) -> Result<Vec<Weighted>, ExportError> {
     let mut rows: BTreeMap<StackId, Weighted> = BTreeMap::new();
     for row in &export.profile.stacks {
         let in_use = match export.moment {
-            Moment::Peak => row.at_peak,
-            Moment::End => row.at_end,
-            Moment::Asked(_) => Amount::default(),
+            InUseAt::Peak => row.at_peak,
+            InUseAt::End => row.at_end,
+            InUseAt::Asked(_) => Amount::default(),
         };
         let weighted = rows.entry(same.first(row.stack)).or_default();
         add(&mut weighted.requested, row.requested);
         add(&mut weighted.in_use, in_use);
     }
-    if let Moment::Asked(number) = export.moment {
+    if let InUseAt::Asked(number) = export.moment {
         let moment =
             export.profile.moments.get(number).ok_or(ExportError::MomentMissing(number))?;
         for row in &moment.stacks {

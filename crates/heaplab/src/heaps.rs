@@ -1,6 +1,6 @@
 //! The table of heaps. A new family is one line in it.
 
-use crate::usage_error::Misasked;
+use crate::usage_error::UsageError;
 use heaplab_arena::Arenas;
 use heaplab_heap::FamilyError;
 use heaplab_metaspace::Metaspaces;
@@ -37,8 +37,8 @@ pub fn parse_list(list: &str) -> Result<Vec<Heap>, FamilyError> {
 }
 
 /// The heaps that `--on` names.
-pub fn on(list: &str) -> Result<Vec<Heap>, Misasked> {
-    parse_list(list).map_err(|error| Misasked(format!("--on: {error:#}")))
+pub fn on(list: &str) -> Result<Vec<Heap>, UsageError> {
+    parse_list(list).map_err(|error| UsageError(format!("--on: {error:#}")))
 }
 
 #[cfg(test)]

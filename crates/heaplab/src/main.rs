@@ -18,7 +18,7 @@ mod implied_command;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use heaplab_curve::question::AskedWrongly;
-use heaplab_experiment::own::CELL;
+use heaplab_experiment::own_heaps::CELL;
 use heaplab_export::ExportError;
 use heaplab_heap::FamilyError;
 use heaplab_profile::choose::ChooseError;
@@ -27,7 +27,7 @@ use heaplab_sweep::SweepError;
 use heaplab_terminal::{self as terminal, OutputError, help};
 use heaplab_track::TrackError;
 use std::process::ExitCode;
-use usage_error::Misasked;
+use usage_error::UsageError;
 
 /// A laboratory for memory managers: record what a program allocates, see where the bytes go,
 /// replay it on other heaps.
@@ -130,7 +130,7 @@ fn main() -> ExitCode {
 
 /// Serves the cell of an experiment that standard input asks for.
 fn serve_cell() -> ExitCode {
-    match heaplab_experiment::own::serve(&heaps::FAMILIES) {
+    match heaplab_experiment::own_heaps::serve(&heaps::FAMILIES) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("heaplab: {error}");
@@ -151,10 +151,10 @@ fn refuse(error: &clap::Error) {
 
 /// Whether what was asked for is wrong.
 fn is_misasked(error: &anyhow::Error) -> bool {
-    error.is::<Misasked>()
+    error.is::<UsageError>()
         || error.is::<clap::Error>()
         || error.chain().any(|cause| {
-            cause.is::<Misasked>()
+            cause.is::<UsageError>()
                 || cause.is::<AskedWrongly>()
                 || matches!(cause.downcast_ref(), Some(OutputError::BinaryOnTerminal))
                 || cause.is::<heaplab_snapshot::query::NotThere>()

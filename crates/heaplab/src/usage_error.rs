@@ -5,17 +5,17 @@ use std::fmt;
 /// A word that heaplab does not know, or a name (of a process, a moment, a class) that is not in
 /// the file it was asked of. Asking differently helps, whereas a failure would happen again.
 #[derive(Debug)]
-pub struct Misasked(pub String);
+pub struct UsageError(pub String);
 
-impl fmt::Display for Misasked {
+impl fmt::Display for UsageError {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
         out.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Misasked {}
+impl std::error::Error for UsageError {}
 
-/// Returns [`Misasked`] with these words.
+/// Returns [`UsageError`] with these words.
 macro_rules! misasked {
-    ($($text:tt)*) => { return Err($crate::usage_error::Misasked(format!($($text)*)).into()) };
+    ($($text:tt)*) => { return Err($crate::usage_error::UsageError(format!($($text)*)).into()) };
 }

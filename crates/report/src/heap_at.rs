@@ -21,16 +21,16 @@ pub struct HeapAt {
     /// Its collections, of a heap that collects.
     pub collections: Vec<Collection>,
     /// For the page: earlier moments to be drawn, in their order.
-    pub earlier: Vec<Moment>,
+    pub earlier: Vec<HeapMoment>,
     /// When committed memory exceeded live memory most, and by how much.
-    pub peak: Option<Moment>,
+    pub peak: Option<HeapMoment>,
     /// The moment that was asked for.
-    pub last: Moment,
+    pub last: HeapMoment,
 }
 
 /// A heap's pages at one moment.
 #[derive(Clone, Debug)]
-pub struct Moment {
+pub struct HeapMoment {
     /// When: "after collection 7 (mark-sweep, forced)".
     pub name: String,
     /// Its walk.
@@ -107,26 +107,26 @@ impl HeapAt {
                 let number = earlier.collections.len();
                 let is_worst = worst == Some(number);
                 let name = if is_worst { worst_name(number, last) } else { after(number, last) };
-                moments.push(Moment { name, parts: earlier.parts, losses: earlier.losses });
+                moments.push(HeapMoment { name, parts: earlier.parts, losses: earlier.losses });
             };
             heap.stand_after_each(&program, &drawn(&collections, worst), &mut show)?;
         } else if let Some(number) = worst {
             let earlier = heap.stand_after(&program, worst)?;
             let name = earlier.collections.last().map(|last| worst_name(number, last));
             peak = name
-                .map(|name| Moment { name, parts: Vec::new(), losses: earlier.losses })
+                .map(|name| HeapMoment { name, parts: Vec::new(), losses: earlier.losses })
                 .filter(|peak| !peak.losses.is_empty());
         }
         let name = match (number, collections.last()) {
             (Some(number), Some(last)) => after(number, last),
             _ => String::from("at the end"),
         };
-        let last = Moment { name, parts: last.parts, losses: last.losses };
+        let last = HeapMoment { name, parts: last.parts, losses: last.losses };
         Ok(HeapAt { heap: heap.to_string(), collections, earlier: moments, peak, last })
     }
 
     /// All moments, that of the report last.
-    pub fn moments(&self) -> impl DoubleEndedIterator<Item = &Moment> + ExactSizeIterator {
+    pub fn moments(&self) -> impl DoubleEndedIterator<Item = &HeapMoment> + ExactSizeIterator {
         (0..self.earlier.len() + 1).map(|nth| self.earlier.get(nth).unwrap_or(&self.last))
     }
 

@@ -32,7 +32,7 @@ mod what_if;
 pub use analysis::{
     Analysis, analyse, analyse_for_page, analyse_whole, analyse_with, numbered, profile_of, select,
 };
-pub use heap_at::{HeapAt, HeapAtError, Moment};
+pub use heap_at::{HeapAt, HeapAtError, HeapMoment};
 pub use measured_savings::{Saved, SavingsError, Tried};
 pub use metaspace_model::{DEFAULT_MODEL, ModelError, on_model};
 pub use moments::Shown;

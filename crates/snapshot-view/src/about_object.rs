@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use std::fmt;
 
 /// A command's own part of an answer, behind the part common to all commands.
-pub trait Says {
+pub trait ObjectSection {
     /// The members of the JSON.
     fn json(&self, analysis: &Analysis, node: Node) -> Map<String, Value>;
     /// Large members of the JSON, streamed behind the others rather than built in memory.

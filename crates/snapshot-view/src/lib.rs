@@ -23,4 +23,4 @@ pub mod strings;
 pub mod summary;
 pub mod validate;
 
-pub use about_object::Says;
+pub use about_object::ObjectSection;

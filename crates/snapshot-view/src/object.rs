@@ -1,6 +1,6 @@
 //! One object and its references.
 
-use crate::Says;
+use crate::ObjectSection;
 use crate::rows::{distance, edge_json, label, node_json, step};
 use crate::summary::place_json;
 use heaplab_snapshot::analysis::Analysis;
@@ -28,7 +28,7 @@ fn references(analysis: &Analysis, node: Node) -> Vec<Edge> {
     edges
 }
 
-impl Says for References {
+impl ObjectSection for References {
     fn text(
         &self,
         analysis: &Analysis,

@@ -2,7 +2,7 @@
 
 use crate::rows::{edge_json, heading, label, label_within, node_json, step};
 use heaplab_snapshot::analysis::Analysis;
-use heaplab_snapshot::shortest_paths::{Group, Ways, is_numbered};
+use heaplab_snapshot::shortest_paths::{Group, ShortestPaths, is_numbered};
 use heaplab_snapshot::{Edge, Node};
 use heaplab_text::lines::{cut, one_line};
 use heaplab_text::words::{bytes, count as number, plural};
@@ -10,7 +10,13 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 
 /// The paths to `nodes`: the first `shown` groups.
-pub fn text(ways: &Ways, nodes: &[Node], groups: &[Group], shown: usize, columns: usize) -> String {
+pub fn text(
+    ways: &ShortestPaths,
+    nodes: &[Node],
+    groups: &[Group],
+    shown: usize,
+    columns: usize,
+) -> String {
     let analysis = ways.analysis;
     let mut text = String::new();
     if let [node] = nodes {
@@ -49,7 +55,7 @@ pub fn text(ways: &Ways, nodes: &[Node], groups: &[Group], shown: usize, columns
 /// Columns for a class behind an object whose line is too long.
 const CLASS_COLUMNS: usize = 24;
 
-fn write_way(ways: &Ways, group: &Group, columns: usize, text: &mut String) {
+fn write_way(ways: &ShortestPaths, group: &Group, columns: usize, text: &mut String) {
     let analysis = ways.analysis;
     let graph = &analysis.snapshot().graph;
     let way = ways.way(group.example);
@@ -129,7 +135,7 @@ pub fn write_step(
     let _ = writeln!(text, "{before}{} =\n        {label}{what}", cut(&step, columns - 6));
 }
 
-fn group_json(ways: &Ways, group: &Group) -> Value {
+fn group_json(ways: &ShortestPaths, group: &Group) -> Value {
     let analysis = ways.analysis;
     let graph = &analysis.snapshot().graph;
     let way = ways.way(group.example);
@@ -146,7 +152,7 @@ fn group_json(ways: &Ways, group: &Group) -> Value {
 }
 
 /// The same as JSON.
-pub fn json(ways: &Ways, nodes: &[Node], groups: &[Group], shown: usize) -> Value {
+pub fn json(ways: &ShortestPaths, nodes: &[Node], groups: &[Group], shown: usize) -> Value {
     let paths: Vec<Value> = groups[..shown].iter().map(|group| group_json(ways, group)).collect();
     json!({
         "format": "heaplab-snapshot-path",

@@ -2,7 +2,7 @@
 
 mod tree;
 
-use crate::Says;
+use crate::ObjectSection;
 use crate::rows::{distance, edge_json, label_within, node_json, step};
 use heaplab_snapshot::Node;
 use heaplab_snapshot::analysis::Analysis;
@@ -21,7 +21,7 @@ pub struct Holders {
     pub limits: Limits,
 }
 
-impl Says for Holders {
+impl ObjectSection for Holders {
     fn text(
         &self,
         analysis: &Analysis,

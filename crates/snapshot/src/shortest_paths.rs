@@ -44,7 +44,7 @@ const BEGINNING: u32 = 1;
 const UNKNOWN: u32 = 0;
 
 /// Shortest ways.
-pub struct Ways<'w, 's, 'a> {
+pub struct ShortestPaths<'w, 's, 'a> {
     /// Of this heap.
     pub analysis: &'w Analysis<'s, 'a>,
     retainers: &'w Retainers,
@@ -62,18 +62,18 @@ pub struct Ways<'w, 's, 'a> {
     known: HashMap<Added, u32>,
 }
 
-impl<'w, 's, 'a> Ways<'w, 's, 'a> {
+impl<'w, 's, 'a> ShortestPaths<'w, 's, 'a> {
     /// No path is known yet. At most `steps_max` steps of a path are returned, half of them from
     /// the root's side; 0: all.
     pub fn new(
         analysis: &'w Analysis<'s, 'a>,
         retainers: &'w Retainers,
         steps_max: usize,
-    ) -> Ways<'w, 's, 'a> {
+    ) -> ShortestPaths<'w, 's, 'a> {
         let nodes = analysis.snapshot().graph.node_count();
         let (group_of, last_step, head_ends) =
             (vec![UNKNOWN; nodes], vec![0; nodes], vec![0; nodes]);
-        Ways {
+        ShortestPaths {
             analysis,
             retainers,
             group_of,
@@ -145,7 +145,7 @@ impl<'w, 's, 'a> Ways<'w, 's, 'a> {
         }
     }
 
-    /// The path to an object of [`Ways::groups`]; the middle of a long path is left out.
+    /// The path to an object of [`ShortestPaths::groups`]; the middle of a long path is left out.
     pub fn way(&self, node: Node) -> Way {
         let length = self.lengths[self.group_of[node as usize] as usize] as usize;
         let first = self.head_max();

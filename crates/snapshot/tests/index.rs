@@ -5,7 +5,7 @@ use flate2::read::GzDecoder;
 use heaplab_snapshot::analysis::{Analysis, Filter, Options, PathLimits, RULES_VERSION};
 use heaplab_snapshot::index::{self, IndexError, Indexed, Key};
 use heaplab_snapshot::session::Moment;
-use heaplab_snapshot::shortest_paths::Ways;
+use heaplab_snapshot::shortest_paths::ShortestPaths;
 use heaplab_snapshot::summary::Summary;
 use heaplab_snapshot::{ReadOptions, Snapshot, diff};
 use proptest::prelude::*;
@@ -106,7 +106,7 @@ fn asked(analysis: &Analysis) -> String {
         analysis.retaining_paths(backward, node, PathLimits::default());
     }
     let nodes: Vec<u32> = graph.nodes().collect();
-    let mut ways = Ways::new(analysis, backward, 20);
+    let mut ways = ShortestPaths::new(analysis, backward, 20);
     for group in ways.groups(&nodes) {
         said +=
             &format!("{} {} {:?}\n", group.count, group.retained_bytes, ways.way(group.example));

@@ -7,7 +7,7 @@
 mod family;
 mod segregated;
 
-use heaplab_experiment::own;
+use heaplab_experiment::own_heaps;
 use heaplab_replay::{Families, Of};
 use heaplab_system::Allocators;
 use std::path::Path;
@@ -16,10 +16,10 @@ const FAMILIES: Families = Families(&[&Of(Allocators), &Of(family::Segregate)]);
 
 fn main() -> anyhow::Result<()> {
     let path = std::env::args().nth(1).ok_or_else(|| anyhow::anyhow!("usage: own-heap BUNDLE"))?;
-    if path == own::CELL {
-        return Ok(own::serve(&FAMILIES)?);
+    if path == own_heaps::CELL {
+        return Ok(own_heaps::serve(&FAMILIES)?);
     }
-    let results = own::compare(&FAMILIES, "glibc,segregated", Path::new(&path), 10)?;
+    let results = own_heaps::compare(&FAMILIES, "glibc,segregated", Path::new(&path), 10)?;
     for found in results.comparisons {
         let (ratio, measure) = (found.ratio, format!("{:?}", found.measure).to_lowercase());
         println!(

@@ -3,7 +3,7 @@
 
 use crate::sums::legal;
 use crate::workload::{events, tables, untimed, with_export};
-use heaplab_export::{About, Export, HeapSnapshot, LiveBlocks, Moment, Written};
+use heaplab_export::{About, Export, HeapSnapshot, InUseAt, LiveBlocks, Written};
 use heaplab_profile::{Amount, Profile};
 use heaplab_snapshot::analysis::{Analysis, Options};
 use heaplab_snapshot::validate::validate;
@@ -14,13 +14,13 @@ use heaplab_trace::{Event, Op, StackId};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-const MOMENTS: [Moment; 3] = [Moment::Peak, Moment::End, Moment::Asked(0)];
+const MOMENTS: [InUseAt; 3] = [InUseAt::Peak, InUseAt::End, InUseAt::Asked(0)];
 
-fn moment(profile: &Profile, moment: Moment) -> &heaplab_profile::Moment {
+fn moment(profile: &Profile, moment: InUseAt) -> &heaplab_profile::Moment {
     match moment {
-        Moment::Peak => &profile.peak,
-        Moment::End => &profile.end,
-        Moment::Asked(number) => &profile.moments[number],
+        InUseAt::Peak => &profile.peak,
+        InUseAt::End => &profile.end,
+        InUseAt::Asked(number) => &profile.moments[number],
     }
 }
 
@@ -61,9 +61,9 @@ fn expected(export: &Export<'_>) -> BTreeMap<Vec<String>, u64> {
         }
     };
     match export.moment {
-        Moment::Peak => export.profile.stacks.iter().for_each(|row| add(row.stack, row.at_peak)),
-        Moment::End => export.profile.stacks.iter().for_each(|row| add(row.stack, row.at_end)),
-        Moment::Asked(number) => {
+        InUseAt::Peak => export.profile.stacks.iter().for_each(|row| add(row.stack, row.at_peak)),
+        InUseAt::End => export.profile.stacks.iter().for_each(|row| add(row.stack, row.at_end)),
+        InUseAt::Asked(number) => {
             export.profile.moments[number].stacks.iter().for_each(|row| add(row.stack, row.live))
         }
     }
@@ -92,7 +92,7 @@ fn found(analysis: &Analysis) -> BTreeMap<Vec<String>, u64> {
 
 fn check(tables: &Tables, events: &[Event]) {
     let has_mark = events.iter().any(|event| event.op == Op::Mark);
-    for at in MOMENTS.into_iter().filter(|at| has_mark || !matches!(at, Moment::Asked(_))) {
+    for at in MOMENTS.into_iter().filter(|at| has_mark || !matches!(at, InUseAt::Asked(_))) {
         with_export(tables, events, at, |export, profile| {
             let live = moment(profile, at).live;
             let (bytes, written) = written(export, events, 0);
@@ -127,7 +127,7 @@ fn frames_retain_what_is_live_beneath_them() {
 
 #[test]
 fn blocks_are_called_as_the_function_that_allocates_and_frames_as_they_are() {
-    with_export(&tables(), &events(), Moment::Asked(0), |export, _| {
+    with_export(&tables(), &events(), InUseAt::Asked(0), |export, _| {
         let (bytes, _) = written(export, &events(), 8);
         let snapshot = Snapshot::read(&bytes).unwrap();
         let analysis = Analysis::of(&snapshot, &Options::default());
@@ -154,7 +154,7 @@ fn blocks_are_called_as_the_function_that_allocates_and_frames_as_they_are() {
 /// Two files of one recording: the same block has the same id in both, and no other block has it.
 #[test]
 fn ids_last_from_one_moment_to_another() {
-    let ids = |at: Moment, born| {
+    let ids = |at: InUseAt, born| {
         with_export(&tables(), &events(), at, |export, _| {
             let (bytes, written) = written(export, &events(), born);
             let snapshot = Snapshot::read(&bytes).unwrap();
@@ -169,8 +169,8 @@ fn ids_last_from_one_moment_to_another() {
             )
         })
     };
-    let (mark, lasting) = ids(Moment::Asked(0), 8);
-    let (end, _) = ids(Moment::End, 8);
+    let (mark, lasting) = ids(InUseAt::Asked(0), 8);
+    let (end, _) = ids(InUseAt::End, 8);
     // Object n has id 2 n + 3: 0 lives at both moments, 3 at the first, 6 at the second.
     assert!(
         lasting
@@ -188,7 +188,7 @@ fn ids_last_from_one_moment_to_another() {
         frames(&mark).into_iter().filter(|(id, _)| end.contains_key(id)).collect();
     assert!(both.len() >= 2 && both.iter().all(|(id, name)| end[id] == *name), "{both:?}");
     // More objects than ids in 32 bits: the nodes get their own numbers.
-    let (many, lasting) = ids(Moment::End, 1 << 31);
+    let (many, lasting) = ids(InUseAt::End, 1 << 31);
     assert!(!lasting && many.len() == end.len());
 }
 
@@ -205,7 +205,7 @@ fn blocks_of_4_gib_and_more_keep_every_byte() {
         ..Event::default()
     };
     let events: Vec<Event> = sizes.iter().enumerate().map(born).collect();
-    with_export(&tables(), &events, Moment::End, |export, profile| {
+    with_export(&tables(), &events, InUseAt::End, |export, profile| {
         let (bytes, written) = written(export, &events, 4);
         let snapshot = Snapshot::read(&bytes).unwrap();
         let analysis = Analysis::of(&snapshot, &Options::default());
@@ -241,7 +241,7 @@ fn processes_are_apart_and_allocators_are_not_named() {
         ..Event::default()
     };
     let events = [born(0, 0, 10), born(1, 1, 200), born(2, 1, 3000)];
-    with_export(&tables, &events, Moment::End, |export, _| {
+    with_export(&tables, &events, InUseAt::End, |export, _| {
         let (bytes, _) = written(export, &events, 3);
         let snapshot = Snapshot::read(&bytes).unwrap();
         let analysis = Analysis::of(&snapshot, &Options::default());
@@ -262,7 +262,7 @@ fn processes_are_apart_and_allocators_are_not_named() {
 /// Events other than the profile's are refused.
 #[test]
 fn another_workload_than_the_profiles_is_an_error() {
-    with_export(&tables(), &events(), Moment::Peak, |_, profile| {
+    with_export(&tables(), &events(), InUseAt::Peak, |_, profile| {
         let error = LiveBlocks::at(&profile.peak, &tables(), Slice(&events()[..1]))
             .unwrap_err()
             .to_string();

@@ -1,19 +1,19 @@
 //! The sums of every format are the profile's, for the known workload and for random ones.
 
 use crate::workload::{HOSTILE, events, json, tables, untimed, with_export, written};
-use heaplab_export::{Export, ExportError, Format, Moment, Weight};
+use heaplab_export::{Export, ExportError, Format, InUseAt, Weight};
 use heaplab_profile::{Amount, Profile};
 use heaplab_trace::{Event, Op};
 use proptest::prelude::*;
 use serde_json::Value;
 
-const MOMENTS: [Moment; 3] = [Moment::Peak, Moment::End, Moment::Asked(0)];
+const MOMENTS: [InUseAt; 3] = [InUseAt::Peak, InUseAt::End, InUseAt::Asked(0)];
 
-fn in_use(profile: &Profile, moment: Moment) -> Amount {
+fn in_use(profile: &Profile, moment: InUseAt) -> Amount {
     match moment {
-        Moment::Peak => profile.peak.live,
-        Moment::End => profile.end.live,
-        Moment::Asked(row) => profile.moments[row].live,
+        InUseAt::Peak => profile.peak.live,
+        InUseAt::End => profile.end.live,
+        InUseAt::Asked(row) => profile.moments[row].live,
     }
 }
 
@@ -92,7 +92,7 @@ fn check_firefox(export: &Export<'_>, profile: &Profile) {
 }
 
 fn check_dhat(export: &Export<'_>, profile: &Profile) {
-    if let Moment::Asked(_) = export.moment {
+    if let InUseAt::Asked(_) = export.moment {
         let error = export.write(Format::Dhat, &mut Vec::new()).unwrap_err();
         assert!(matches!(error, ExportError::MomentNotShown(_)), "{error}");
         return;
@@ -121,7 +121,7 @@ fn check_dhat(export: &Export<'_>, profile: &Profile) {
 fn check_all(events: &[Event]) {
     let has_mark = events.iter().any(|event| event.op == Op::Mark);
     for moment in
-        MOMENTS.into_iter().filter(|moment| has_mark || !matches!(moment, Moment::Asked(_)))
+        MOMENTS.into_iter().filter(|moment| has_mark || !matches!(moment, InUseAt::Asked(_)))
     {
         with_export(&tables(), events, moment, |export, profile| {
             check_collapsed(export, profile);
@@ -146,12 +146,12 @@ fn collapsed_stacks_read_as_expected() {
         .replace(';', ":")
         .replace(['\n', '\t', '\u{1}', '\u{7f}', '\u{2028}'], " ")
         .replace(" 100", "\u{a0}100");
-    with_export(&tables(), &events(), Moment::Asked(0), |export, _| {
+    with_export(&tables(), &events(), InUseAt::Asked(0), |export, _| {
         let text =
             String::from_utf8(written(export, Format::Collapsed(Weight::InUseBytes))).unwrap();
         assert_eq!(text, format!("main 100\nmain;{hostile} 120\nmain;serve;rename;copy 1000\n"));
     });
-    with_export(&tables(), &events(), Moment::End, |export, _| {
+    with_export(&tables(), &events(), InUseAt::End, |export, _| {
         let text =
             String::from_utf8(written(export, Format::Collapsed(Weight::InUseBytes))).unwrap();
         assert_eq!(
@@ -163,7 +163,7 @@ fn collapsed_stacks_read_as_expected() {
 
 #[test]
 fn dhat_has_lifetimes_and_maxima_by_stack() {
-    with_export(&tables(), &events(), Moment::Peak, |export, _| {
+    with_export(&tables(), &events(), InUseAt::Peak, |export, _| {
         let file = json(export, Format::Dhat);
         let names = file["ftbl"].as_array().unwrap();
         let point = |leaf: &str| {
@@ -199,7 +199,7 @@ fn numbers_that_do_not_fit_are_refused() {
     let huge =
         |object| Event { op: Op::Alloc, object, size: 1 << 48, time_ns: 1, ..Event::default() };
     let events: Vec<Event> = (0..2).map(huge).collect();
-    with_export(&tables(), &events, Moment::Peak, |export, _| {
+    with_export(&tables(), &events, InUseAt::Peak, |export, _| {
         let error = export.write(Format::Firefox, &mut Vec::new()).unwrap_err().to_string();
         assert!(error.contains("choose another format"), "{error}");
         check_speedscope(export, export.profile);

@@ -2,7 +2,7 @@
 //! DHAT under node.
 
 use crate::workload::{events, tables, with_export, written};
-use heaplab_export::{Format, Moment, Weight};
+use heaplab_export::{Format, InUseAt, Weight};
 use std::{
     path::Path,
     process::{Command, Stdio},
@@ -43,7 +43,7 @@ pub fn run(program: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-pub fn file_of(folder: &Path, format: Format, moment: Moment) -> String {
+pub fn file_of(folder: &Path, format: Format, moment: InUseAt) -> String {
     let path = folder.join("profile");
     std::fs::write(
         &path,
@@ -82,7 +82,7 @@ fn flamegraph_pl_draws_collapsed_stacks() {
             [("main", 8), ("copy", 2), ("libstripped.so.1+0x2300", 1), ("(no stack recorded)", 1)],
         ),
     ] {
-        let file = file_of(folder.path(), Format::Collapsed(weight), Moment::Peak);
+        let file = file_of(folder.path(), Format::Collapsed(weight), InUseAt::Peak);
         let drawn = run("perl", &[FLAMEGRAPH, "--countname", unit, "--minwidth", "0", &file]);
         let titles: Vec<&str> = drawn
             .split("<title>")
@@ -120,7 +120,7 @@ fn pprof_shows_functions_lines_and_sums() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let file = file_of(folder.path(), Format::Pprof, Moment::Peak);
+    let file = file_of(folder.path(), Format::Pprof, InUseAt::Peak);
     let raw = run("go", &["tool", "pprof", "-raw", &file]);
     assert!(
         raw.contains(
@@ -151,7 +151,7 @@ fn pprof_shows_functions_lines_and_sums() {
     let top = |kind: &str| {
         run("go", &["tool", "pprof", "-top", "-unit=B", &format!("-sample_index={kind}"), &file])
     };
-    with_export(&tables(), &events(), Moment::Peak, |_, profile| {
+    with_export(&tables(), &events(), InUseAt::Peak, |_, profile| {
         let expected = [
             ("inuse_space", profile.peak.live.bytes),
             ("alloc_space", profile.totals.requested_bytes),
@@ -217,12 +217,12 @@ fn the_dhat_viewer_accepts_the_file_and_shows_its_sums() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let file = file_of(folder.path(), Format::Dhat, Moment::Peak);
+    let file = file_of(folder.path(), Format::Dhat, InUseAt::Peak);
     let script = folder.path().join("look.js");
     std::fs::write(&script, NODE_SCRIPT).unwrap();
     let shown: serde_json::Value =
         serde_json::from_str(&run("node", &[script.to_str().unwrap(), viewer, &file])).unwrap();
-    with_export(&tables(), &events(), Moment::Peak, |_, profile| {
+    with_export(&tables(), &events(), InUseAt::Peak, |_, profile| {
         let expected = [
             ("totalBytes", profile.totals.requested_bytes),
             ("totalBlocks", profile.totals.requests),

@@ -7,7 +7,7 @@ use crate::{
     tools::{file_of, have, run},
     workload::{events, tables, with_export},
 };
-use heaplab_export::{Format, Moment, Weight};
+use heaplab_export::{Format, InUseAt, Weight};
 use std::{
     collections::BTreeSet,
     os::unix::net::UnixStream,
@@ -39,7 +39,7 @@ fn speedscope_shows_functions_and_sums() {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
-    let file = file_of(folder.path(), Format::Speedscope, Moment::Peak);
+    let file = file_of(folder.path(), Format::Speedscope, InUseAt::Peak);
     let shown = run("node", &[viewers.join("speedscope.mjs").to_str().unwrap(), &file]);
     let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
     assert_eq!(shown["errors"], serde_json::json!([]));
@@ -68,7 +68,7 @@ fn speedscope_reads_collapsed_stacks() {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
-    let file = file_of(folder.path(), Format::Collapsed(Weight::AllocatedBytes), Moment::Peak);
+    let file = file_of(folder.path(), Format::Collapsed(Weight::AllocatedBytes), InUseAt::Peak);
     let shown = run("node", &[viewers.join("speedscope.mjs").to_str().unwrap(), &file]);
     let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
     assert_eq!(shown["errors"], serde_json::json!([]));
@@ -170,7 +170,7 @@ fn the_firefox_profiler_shows_allocated_retained_and_in_use() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let written = file_of(folder.path(), Format::Firefox, Moment::Peak);
+    let written = file_of(folder.path(), Format::Firefox, InUseAt::Peak);
     let file = format!("{written}.json");
     std::fs::rename(written, &file).unwrap();
     let program = viewers.join("node_modules/@firefox-devtools/profiler-cli/dist/profiler-cli.js");
@@ -179,7 +179,7 @@ fn the_firefox_profiler_shows_allocated_retained_and_in_use() {
         let text = profiler.ask(arguments).unwrap();
         assert!(wanted.iter().all(|wanted| text.contains(wanted)), "{wanted:?} in {text}");
     };
-    with_export(&tables(), &events(), Moment::Peak, |_, profile| {
+    with_export(&tables(), &events(), InUseAt::Peak, |_, profile| {
         assert_eq!(
             (profile.totals.requested_bytes, profile.end.live.bytes, profile.peak.live.bytes),
             (5547, 427, 4477)

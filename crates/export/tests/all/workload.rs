@@ -1,7 +1,7 @@
 //! A workload with everything that exports must get right: inlined functions, a stripped module,
 //! hostile names, stacks with equal text, reallocation, bytes without a stack, a mark.
 
-use heaplab_export::{About, Detail, Export, Format, Moment};
+use heaplab_export::{About, Detail, Export, Format, InUseAt};
 use heaplab_profile::{At, MomentRequest, Options, Profile, profile};
 use heaplab_trace::{
     Event, Flags, Op,
@@ -104,11 +104,11 @@ pub fn untimed(mut events: Vec<Event>) -> Vec<Event> {
     events
 }
 
-/// Profiles `events` and passes the export of `moment` to `look`; `Moment::Asked(0)` is the mark.
+/// Profiles `events` and passes the export of `moment` to `look`; `InUseAt::Asked(0)` is the mark.
 pub fn with_export<T>(
     tables: &Tables,
     events: &[Event],
-    moment: Moment,
+    moment: InUseAt,
     look: impl FnOnce(&Export<'_>, &Profile) -> T,
 ) -> T {
     let mut options = Options::default();

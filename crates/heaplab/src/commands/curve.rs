@@ -4,7 +4,7 @@ mod lab;
 
 use crate::answer;
 use crate::commands::{interrupted, own_file};
-use crate::usage_error::Misasked;
+use crate::usage_error::UsageError;
 use anyhow::{Context, Result, bail};
 use heaplab_curve::handling::{Cores, IgnoredStatuses, Output};
 use heaplab_curve::minimum::{self, MinimumError};
@@ -304,7 +304,7 @@ fn find_minimum(args: &Args, plan: &Plan, source: &dyn CellSource) -> Result<Exi
     });
     bar.finish_and_clear();
     let found = match found {
-        Err(error @ MinimumError::NoNumber(_)) => return Err(Misasked(error.to_string()).into()),
+        Err(error @ MinimumError::NoNumber(_)) => return Err(UsageError(error.to_string()).into()),
         other => other?,
     };
     answer::print_pretty(args.json, &found, || text::minima(&found, terminal::columns()))?;

@@ -1,7 +1,7 @@
 //! `heaplab export`: write a profile for another tool, or a metaspace's workload as text.
 
 use crate::heaps::{self, Heap};
-use crate::usage_error::Misasked;
+use crate::usage_error::UsageError;
 use anyhow::Result;
 use clap::ValueEnum;
 use heaplab_export::{Format, Source, Weight, write_metaspace_trace};
@@ -231,7 +231,7 @@ fn heap_of(name: &str) -> Result<Heap> {
     let [heap] = &heaps[..] else {
         misasked!("--on: a heap snapshot is of one heap, and {name} names {}", heaps.len());
     };
-    heaps::FAMILIES.walked(&**heap).map_err(|error| Misasked(format!("--on: {error:#}")))?;
+    heaps::FAMILIES.walked(&**heap).map_err(|error| UsageError(format!("--on: {error:#}")))?;
     Ok(heap.clone())
 }
 

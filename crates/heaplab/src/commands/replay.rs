@@ -1,16 +1,16 @@
 //! `heaplab replay`: run a recorded workload on other heaps.
 
 use crate::commands::{interrupted, own_file};
-use crate::usage_error::Misasked;
+use crate::usage_error::UsageError;
 use crate::{answer, heaps};
 use anyhow::{Result, bail};
 use heaplab_experiment::grid::{self, Named};
-use heaplab_experiment::own::cells;
+use heaplab_experiment::own_heaps::cells;
 use heaplab_experiment::plan::shard;
 use heaplab_experiment::prepare::{self, How};
 use heaplab_experiment::results::{HugePages, Measure, Results, Touch};
 use heaplab_experiment::run::Measured;
-use heaplab_experiment::{Plan, Progress, alias, kept, many, table, text};
+use heaplab_experiment::{Plan, Progress, alias, kept_replays, many, table, text};
 use heaplab_record::output;
 use heaplab_terminal as terminal;
 use heaplab_terminal::bus::{self, Mapped};
@@ -108,7 +108,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let specs = heaps::on(&list)?;
     let aliases = alias::names(&specs, aliases)?;
     let executable = own_file()?;
-    let names = many::names(&args.bundles).map_err(|error| Misasked(error.to_string()))?;
+    let names = many::names(&args.bundles).map_err(|error| UsageError(error.to_string()))?;
     // All of them before the first cell, so that a mistake ends the command at once.
     let plans: Vec<(&Path, Plan)> = args
         .bundles
@@ -182,14 +182,14 @@ fn kept_results(
     let missing =
         if args.space { Some(Measure::Time) } else { args.time.then_some(Measure::Space) };
     let all = if args.shard.is_none() {
-        kept::with_earlier(path, results.clone(), missing)
+        kept_replays::with_earlier(path, results.clone(), missing)
     } else {
         results.clone()
     };
     // A part of the blocks is no verdict; a bundle that cannot be written to is no reason to lose
     // this one.
     if args.shard.is_none()
-        && let Err(error) = kept::keep(path, &all)
+        && let Err(error) = kept_replays::keep(path, &all)
     {
         eprintln!("heaplab: heaplab report will not show this replay: {error:#}");
     }

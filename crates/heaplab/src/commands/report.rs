@@ -7,7 +7,7 @@ use crate::answer::HtmlFile;
 use crate::commands::own_file;
 use crate::heaps::FAMILIES;
 use anyhow::{Context, Result};
-use heaplab_experiment::kept;
+use heaplab_experiment::kept_replays;
 use heaplab_experiment::trial::Trial;
 use heaplab_findings::Basis;
 use heaplab_jvm::jvms;
@@ -148,7 +148,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     if is_page {
         let replays =
-            kept::load(&args.bundle, analysis.process, args.replay.as_deref(), |error| {
+            kept_replays::load(&args.bundle, analysis.process, args.replay.as_deref(), |error| {
                 eprintln!("heaplab: the page has no replay: {error}; run heaplab replay again");
             })?;
         let page = page::page(&Report { replays: &replays, with_sources: args.sources, ..report });

@@ -4,7 +4,7 @@ use crate::commands::{interrupted, own_file, replay};
 use crate::{answer, heaps};
 use anyhow::Result;
 use clap::Subcommand;
-use heaplab_experiment::own::cells;
+use heaplab_experiment::own_heaps::cells;
 use heaplab_experiment::plan::shard;
 use heaplab_sweep::node::Node;
 use heaplab_sweep::plan::Plan;

@@ -5,7 +5,7 @@
 use super::replay;
 use super::report::progress;
 use crate::commands::own_file;
-use crate::usage_error::Misasked;
+use crate::usage_error::UsageError;
 use crate::{answer, heaps};
 use anyhow::{Result, bail};
 use heaplab_experiment::trial::Trial;
@@ -91,7 +91,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let asked = rules(&args)?;
     // Refuse unknown functions before reading the recording.
     Changer::new(bundle.tables(), &asked, selection.process)
-        .map_err(|error| Misasked(error.to_string()))?;
+        .map_err(|error| UsageError(error.to_string()))?;
     let analysis = progress(&bundle, "reading", |read| {
         analyse_whole(&bundle, selection, args.allocator, read)
     })?;
@@ -133,7 +133,7 @@ fn rules(args: &Args) -> Result<Vec<Rule>> {
     ];
     for (flag, texts, read) in written {
         for text in texts {
-            rules.push(read(text).map_err(|error| Misasked(format!("--{flag}: {error}")))?);
+            rules.push(read(text).map_err(|error| UsageError(format!("--{flag}: {error}")))?);
         }
     }
     if rules.is_empty() && args.fix.is_empty() {
@@ -157,6 +157,6 @@ fn write(
     bar.finish_and_clear();
     changed.map_err(|error| match error {
         WhatIfError::Trace(error) => heaplab_profile::choose::of_recording(bundle)(error).into(),
-        asked => Misasked(asked.to_string()).into(),
+        asked => UsageError(asked.to_string()).into(),
     })
 }

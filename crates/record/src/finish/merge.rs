@@ -27,7 +27,7 @@ mod plain;
 mod rows;
 
 use super::live_heap::{Around, LiveHeap};
-use super::residence::{Moment, Residence};
+use super::residence::{Residence, ResidenceMoment};
 use super::streams::{Files, Stream};
 use super::tables::{ImageTables, TableBuilder};
 use super::waits::Waits;
@@ -74,7 +74,7 @@ pub enum Action {
     /// A mark from outside: its name and process.
     Mark(String, Option<u32>),
     /// The resident memory of the image (by its index in the list).
-    Resident(usize, Box<Moment>),
+    Resident(usize, Box<ResidenceMoment>),
 }
 
 /// An image with its streams, the input of merging.
@@ -322,7 +322,7 @@ impl<'a, S: EventSink> Merge<'a, S> {
     }
 
     /// Divides the resident memory of a process at this moment.
-    fn divide(&mut self, place: usize, moment: &Moment) {
+    fn divide(&mut self, place: usize, moment: &ResidenceMoment) {
         self.moments_left[place] -= 1;
         if let Some(process) = &mut self.processes[place] {
             let time_ns = self.clock.ns(moment.counter);

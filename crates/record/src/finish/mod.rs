@@ -39,7 +39,7 @@ use heaplab_trace::EventSink;
 use heaplab_trace::bundle::{BundleWriter, Meta};
 use heaplab_trace::tables::{Sample, Tables};
 use merge::{Action, Counts, ImageInput, Merge};
-use residence::Moment;
+use residence::ResidenceMoment;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -232,8 +232,8 @@ pub fn merge_spool<S: EventSink>(
 }
 
 /// The moments at which the resident memory of an image is divided.
-fn moments(notes: &[Note]) -> Vec<Moment> {
-    let mut of_images: BTreeMap<(u32, u32), Vec<Moment>> = BTreeMap::new();
+fn moments(notes: &[Note]) -> Vec<ResidenceMoment> {
+    let mut of_images: BTreeMap<(u32, u32), Vec<ResidenceMoment>> = BTreeMap::new();
     for note in notes {
         let Note::Mappings { counter, pid, seq, files, anonymous } = note else { continue };
         let key = (*pid, *seq);
@@ -242,7 +242,12 @@ fn moments(notes: &[Note]) -> Vec<Moment> {
             .clone()
             .or_else(|| of_image.last().map(|before| before.files.clone()))
             .unwrap_or_default();
-        of_image.push(Moment { counter: *counter, key, files, anonymous: anonymous.clone() });
+        of_image.push(ResidenceMoment {
+            counter: *counter,
+            key,
+            files,
+            anonymous: anonymous.clone(),
+        });
     }
     of_images.into_values().flat_map(residence::thin).collect()
 }

@@ -1,13 +1,13 @@
 //! A heap that collects, at two moments, with a page that is half free.
 
 use heaplab_heap::{Collection, FreeBlocks, FreeLists, Part, Role, SpaceState, Work};
-use heaplab_report::{HeapAt, Moment};
+use heaplab_report::{HeapAt, HeapMoment};
 
 const PAGE_BYTES: usize = 0x4_0000;
 
 /// Four collections of which the second and the last are full.
 pub fn heap_at() -> HeapAt {
-    let moment = |name: &str| Moment {
+    let moment = |name: &str| HeapMoment {
         name: name.into(),
         parts: parts(),
         losses: vec!["128 KiB in one hole stay unused.".into()],

@@ -2,7 +2,7 @@
 
 use super::Leak;
 use super::heads::Heads;
-use super::steps::{Crossings, Ways};
+use super::steps::{Crossings, NumberedPaths};
 use crate::analysis::Analysis;
 use crate::columns::Bits;
 use crate::graph::{Edge, Node};
@@ -57,7 +57,7 @@ pub(super) struct Borders {
 }
 
 impl Borders {
-    pub fn of(crossings: Crossings, heads: &Heads, ways: &mut Ways) -> Borders {
+    pub fn of(crossings: Crossings, heads: &Heads, ways: &mut NumberedPaths) -> Borders {
         let mut number = |(edge, from, head): (Edge, Node, u32)| {
             let way = ways.of_border(edge, from, heads.nodes[head as usize]);
             Border { edge, from, head, way, repeats: false }

@@ -40,7 +40,7 @@ use cut::Borders;
 use hashbrown::HashMap;
 use heads::Heads;
 use std::cmp::Reverse;
-use steps::Ways;
+use steps::NumberedPaths;
 
 /// Objects that leaked by one way.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,7 +112,7 @@ impl<'l, 's, 'a> Leaks<'l, 's, 'a> {
                 && keep(node)
         });
         let (steps, edges) = Steps::with_borders(analysis, &heads);
-        let mut ways = Ways::new(analysis, &steps, &heads);
+        let mut ways = NumberedPaths::new(analysis, &steps, &heads);
         ways.wildcards(&edges);
         let borders = Borders::of(edges, &heads, &mut ways);
         let groups = groups(analysis, &heads, &mut ways);
@@ -141,7 +141,7 @@ impl<'l, 's, 'a> Leaks<'l, 's, 'a> {
 }
 
 /// The heads by the way to the first leaked object before them.
-fn groups(analysis: &Analysis, heads: &Heads, ways: &mut Ways) -> Vec<Leak> {
+fn groups(analysis: &Analysis, heads: &Heads, ways: &mut NumberedPaths) -> Vec<Leak> {
     let mut places: HashMap<u32, usize> = HashMap::new();
     let mut groups: Vec<Leak> = Vec::new();
     for head in &heads.nodes {

@@ -162,7 +162,7 @@ const ANY_NAME: u32 = u32::MAX;
 const ENTRIES_MIN: u32 = 4;
 
 /// Numbers of ways.
-pub(super) struct Ways<'w, 's, 'a> {
+pub(super) struct NumberedPaths<'w, 's, 'a> {
     analysis: &'w Analysis<'s, 'a>,
     steps: &'w Steps,
     heads: &'w Heads,
@@ -177,10 +177,10 @@ pub(super) struct Ways<'w, 's, 'a> {
     maps: HashSet<(Node, u32)>,
 }
 
-impl<'w, 's, 'a> Ways<'w, 's, 'a> {
+impl<'w, 's, 'a> NumberedPaths<'w, 's, 'a> {
     pub fn new(analysis: &'w Analysis<'s, 'a>, steps: &'w Steps, heads: &'w Heads) -> Self {
         let nodes = analysis.snapshot().graph.node_count();
-        Ways {
+        NumberedPaths {
             analysis,
             steps,
             heads,

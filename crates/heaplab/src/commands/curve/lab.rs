@@ -3,12 +3,12 @@
 use super::{Args, find_minimum, measure_all, question, show_curves};
 use crate::commands::{interrupted, own_file, replay};
 use crate::heaps::{self, FAMILIES};
-use crate::usage_error::Misasked;
+use crate::usage_error::UsageError;
 use anyhow::Result;
 use heaplab_curve::lab::Replays;
 use heaplab_curve::summary::Asked;
 use heaplab_experiment::Plan as Replay;
-use heaplab_experiment::own::cells;
+use heaplab_experiment::own_heaps::cells;
 use heaplab_experiment::prepare::{self, How};
 use heaplab_terminal::bus::{self, Mapped};
 use std::path::Path;
@@ -22,8 +22,8 @@ pub fn run(args: &Args, path: &Path) -> Result<ExitCode> {
     let heaps = heaps::on(on)?;
     let mut plan = question(args).of_heaps(&heaps, on)?;
     let (bundle, program) = replay::workload(path, args.process.as_deref())?;
-    let specs =
-        Replays::heaps(&FAMILIES, &plan).map_err(|error| Misasked(format!("--vary: {error:#}")))?;
+    let specs = Replays::heaps(&FAMILIES, &plan)
+        .map_err(|error| UsageError(format!("--vary: {error:#}")))?;
     let executable = own_file()?;
     prepare::are_ready(&specs, &program, &executable)?;
     let (touch, huge_pages) = (args.touch, args.huge_pages);

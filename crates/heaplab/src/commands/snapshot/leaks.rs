@@ -2,9 +2,9 @@
 //! most retained first, with the references to cut.
 
 use super::file::{self, Reading};
-use super::object_filter::{Only, moment};
+use super::object_filter::{ObjectFilter, moment};
 use crate::answer::{self, HtmlFile, file_name};
-use crate::usage_error::Misasked;
+use crate::usage_error::UsageError;
 use anyhow::{Context, Result};
 use heaplab_expression::Expression;
 use heaplab_snapshot::leaks::{Born, BornError, Cut, Leaks};
@@ -40,7 +40,7 @@ pub struct Asked {
     #[arg(long = "where", value_name = "CONDITION", value_parser = condition)]
     condition: Option<Expression>,
     #[command(flatten)]
-    only: Only,
+    only: ObjectFilter,
     /// Leaks to show; 0: all
     #[arg(long, value_name = "N", default_value_t = 5)]
     top: usize,
@@ -96,7 +96,7 @@ pub fn tell(
         let last = Moment::of(analysis.snapshot());
         let born = Born::between(&base, &target, &last).map_err(|error| {
             let file = files[error.file()].display();
-            Misasked(format!("{file}: {error}; {}", advice(&error)))
+            UsageError(format!("{file}: {error}; {}", advice(&error)))
         })?;
         drop((base, target, last));
         let spinner = args.reading.spinner("looking for leaks".into());

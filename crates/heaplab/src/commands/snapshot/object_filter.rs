@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// `--filter` and `--since`.
 #[derive(Clone, Debug, Default, clap::Args)]
-pub struct Only {
+pub struct ObjectFilter {
     /// Look at some objects only, as DevTools' filters do: contexts, detached, ... (--help lists
     /// them)
     #[arg(long, value_name = "FILTER", long_help = FILTER_HELP)]
@@ -22,7 +22,7 @@ pub struct Only {
     since: Option<PathBuf>,
 }
 
-impl Only {
+impl ObjectFilter {
     /// Whether an object is to be looked at.
     pub fn chosen(
         &self,

@@ -6,11 +6,11 @@
 //! names the culprit most often.
 
 use super::file::{self, Open, Reading};
-use super::object_filter::Only;
+use super::object_filter::ObjectFilter;
 use crate::answer;
 use anyhow::Result;
 use heaplab_snapshot::query::subject::Subject;
-use heaplab_snapshot::shortest_paths::Ways;
+use heaplab_snapshot::shortest_paths::ShortestPaths;
 use heaplab_snapshot_view::path as view;
 use heaplab_terminal as terminal;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ pub struct Args {
     #[arg(value_name = "OBJECT|CLASS")]
     subject: Subject,
     #[command(flatten)]
-    only: Only,
+    only: ObjectFilter,
     /// Different ways to show; 0: all
     #[arg(long, value_name = "N", default_value_t = 5)]
     top: usize,
@@ -45,7 +45,7 @@ pub struct Args {
 pub fn run(args: Args, open: Open) -> Result<ExitCode> {
     file::analysed(&args.file, &args.reading, open, |analysis| {
         let nodes = args.only.of(args.subject.nodes(analysis)?, &args.reading, analysis)?;
-        let mut ways = Ways::new(analysis, analysis.backward(), args.steps);
+        let mut ways = ShortestPaths::new(analysis, analysis.backward(), args.steps);
         let groups = ways.groups(&nodes);
         let shown = if args.top == 0 { groups.len() } else { args.top.min(groups.len()) };
         answer::print(

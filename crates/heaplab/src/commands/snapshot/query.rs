@@ -1,7 +1,7 @@
 //! `heaplab snapshot query`: objects as rows: filter, group, sort, top; as text, JSON or Parquet.
 
 use super::file::{self, Open, Reading};
-use super::object_filter::Only;
+use super::object_filter::ObjectFilter;
 use anyhow::Result;
 use heaplab_snapshot::query::answer::Answer;
 use heaplab_snapshot::query::plan::Plan;
@@ -24,7 +24,7 @@ pub struct Args {
     #[arg(value_name = "QUERY")]
     query: String,
     #[command(flatten)]
-    only: Only,
+    only: ObjectFilter,
     /// Write Parquet to this file
     #[arg(short, long, value_name = "FILE", conflicts_with = "json")]
     output: Option<PathBuf>,

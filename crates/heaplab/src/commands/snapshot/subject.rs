@@ -3,7 +3,7 @@
 use super::file::{self, Open, Reading};
 use anyhow::Result;
 use heaplab_snapshot::query::subject::Subject;
-use heaplab_snapshot_view::Says;
+use heaplab_snapshot_view::ObjectSection;
 use heaplab_snapshot_view::rows::{heading, node_json};
 use heaplab_terminal as terminal;
 use heaplab_terminal::output;
@@ -31,7 +31,12 @@ pub struct OfObject {
 
 impl OfObject {
     /// Finds the object and prints what there is to say of it, as `format` where JSON is asked for.
-    pub fn answer(&self, format: &str, open: Open, says: &impl Says) -> Result<ExitCode> {
+    pub fn answer(
+        &self,
+        format: &str,
+        open: Open,
+        section: &impl ObjectSection,
+    ) -> Result<ExitCode> {
         file::analysed(&self.file, &self.reading, open, |analysis| {
             let node = self.subject.node(analysis)?;
             let columns = terminal::columns();
@@ -42,10 +47,10 @@ impl OfObject {
                     map.serialize_entry("format", format)?;
                     map.serialize_entry("version", &1)?;
                     map.serialize_entry("object", &node_json(analysis, node))?;
-                    for (name, value) in says.json(analysis, node) {
+                    for (name, value) in section.json(analysis, node) {
                         map.serialize_entry(&name, &value)?;
                     }
-                    says.stream(analysis, node, &mut map)?;
+                    section.stream(analysis, node, &mut map)?;
                     map.end()?;
                     writeln!(out)
                 })?;
@@ -53,7 +58,7 @@ impl OfObject {
                 output::printed(|out| {
                     let mut text = Text { out, failure: None };
                     let _ = write!(text, "{}", heading(analysis, node, columns))
-                        .and_then(|()| says.text(analysis, node, columns, &mut text));
+                        .and_then(|()| section.text(analysis, node, columns, &mut text));
                     text.failure.map_or(Ok(()), Err)
                 })?;
             }

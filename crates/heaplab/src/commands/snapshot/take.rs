@@ -4,8 +4,8 @@ use super::target::Target;
 use super::watch::interval;
 use crate::answer;
 use anyhow::{Result, bail};
+use heaplab_capture::outcome;
 use heaplab_capture::take::{self, Progress, Request, Taken};
-use heaplab_capture::told;
 use heaplab_capture::workers::{self, Worker};
 use heaplab_capture::{CaptureError, Connection};
 use heaplab_terminal as terminal;
@@ -68,17 +68,17 @@ pub fn run(args: Args) -> Result<ExitCode> {
         for worker in &heaps {
             connection.turn_to(worker.as_ref());
             let path = if heaps.len() > 1 {
-                told::worker_path(path, worker.as_ref())
+                outcome::worker_path(path, worker.as_ref())
             } else {
                 path.clone()
             };
             let taken =
                 with_progress(&mut connection, &path, Request { numbers: args.numbers }, quiet)?;
             let whose = worker.as_ref().map(|worker| format!("worker {worker}"));
-            let line = told::line(&taken, whose.as_deref().unwrap_or(&title));
+            let line = outcome::line(&taken, whose.as_deref().unwrap_or(&title));
             answer::print(
                 args.json,
-                || told::with_worker(told::json(&taken), worker.as_ref()),
+                || outcome::with_worker(outcome::json(&taken), worker.as_ref()),
                 || lines::paragraph(&line, "", 0, terminal::columns()),
             )?;
             std::io::stdout().flush().ok();

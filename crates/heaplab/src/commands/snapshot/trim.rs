@@ -2,7 +2,7 @@
 //! report.
 
 use super::file::{Reading, Source};
-use super::object_filter::Only;
+use super::object_filter::ObjectFilter;
 use super::rewriting::Rewriting;
 use anyhow::Result;
 use heaplab_snapshot::analysis::Analysis;
@@ -23,7 +23,7 @@ pub struct Args {
     #[arg(value_name = "OBJECT|CLASS")]
     subject: Subject,
     #[command(flatten)]
-    only: Only,
+    only: ObjectFilter,
     /// Objects of a class to keep, those that retain most; 0: all
     #[arg(long, value_name = "N", default_value_t = 0)]
     objects: usize,

@@ -5,9 +5,9 @@ use super::take::with_progress;
 use super::target::Target;
 use crate::answer;
 use anyhow::{Context, Result, bail};
+use heaplab_capture::outcome;
 use heaplab_capture::own_files::OwnFiles;
 use heaplab_capture::take::Request;
-use heaplab_capture::told;
 use heaplab_capture::watch::{Trigger, Usage, limit_bytes, used_bytes};
 use heaplab_capture::{CaptureError, Connection};
 use heaplab_profile::choose::nanoseconds;
@@ -121,7 +121,7 @@ impl Watch<'_> {
     /// Waits until a snapshot is due and takes it.
     fn next(&mut self, connection: &mut Connection, title: &str) -> Result<()> {
         self.wait(connection)?;
-        let path = told::numbered(&self.args.output, self.taken + 1);
+        let path = outcome::numbered(&self.args.output, self.taken + 1);
         let taken = with_progress(
             connection,
             &path,
@@ -131,8 +131,8 @@ impl Watch<'_> {
         self.taken += 1;
         answer::print(
             self.args.json,
-            || told::json(&taken),
-            || lines::paragraph(&told::line(&taken, title), "", 0, terminal::columns()),
+            || outcome::json(&taken),
+            || lines::paragraph(&outcome::line(&taken, title), "", 0, terminal::columns()),
         )?;
         self.trigger.taken(used_bytes(connection).unwrap_or(0));
         Ok(())
@@ -153,13 +153,13 @@ impl Watch<'_> {
             if self.taken == most {
                 break;
             }
-            let path = told::numbered(&self.args.output, self.taken + 1);
-            told::renamed(&from, &path)
+            let path = outcome::numbered(&self.args.output, self.taken + 1);
+            outcome::renamed(&from, &path)
                 .with_context(|| format!("cannot move {} to {}", from.display(), path.display()))?;
             self.taken += 1;
             let size = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
             if self.args.json {
-                println!("{}", told::own_json(&path, size))?;
+                println!("{}", outcome::own_json(&path, size))?;
             } else {
                 println!("{}: {}, taken by Node itself", path.display(), bytes(size))?;
             }

@@ -25,7 +25,7 @@ pub const MOMENTS_MAX: usize = 100;
 
 /// Resident memory at one moment, from the spool's notes.
 #[derive(Clone, Debug)]
-pub struct Moment {
+pub struct ResidenceMoment {
     /// The counter of the reading.
     pub counter: u64,
     /// The image.
@@ -36,7 +36,7 @@ pub struct Moment {
     pub anonymous: Vec<AnonymousRow>,
 }
 
-impl Moment {
+impl ResidenceMoment {
     fn bytes(&self) -> u64 {
         let files = self.files.iter().map(|file| file.bytes);
         files.chain(self.anonymous.iter().map(|row| row.bytes)).fold(0, u64::saturating_add)
@@ -44,9 +44,9 @@ impl Moment {
 }
 
 /// Of the moments of one image the largest of each stretch of time, [`MOMENTS_MAX`] in all.
-pub fn thin(moments: Vec<Moment>) -> Vec<Moment> {
+pub fn thin(moments: Vec<ResidenceMoment>) -> Vec<ResidenceMoment> {
     let group = moments.len().div_ceil(MOMENTS_MAX).max(1);
-    let mut kept: Vec<Moment> = Vec::new();
+    let mut kept: Vec<ResidenceMoment> = Vec::new();
     for (place, moment) in moments.into_iter().enumerate() {
         match kept.last_mut() {
             Some(last) if place % group != 0 => {
@@ -114,7 +114,7 @@ struct Piece {
 
 impl Residence {
     /// The parts of one moment, with the blocks that are live then.
-    pub fn divide(&mut self, moment: &Moment, heap: &LiveHeap) -> Parts {
+    pub fn divide(&mut self, moment: &ResidenceMoment, heap: &LiveHeap) -> Parts {
         let mut parts = Parts::default();
         for file in &moment.files {
             parts.add(file.kind, &file.name, 0, file.bytes, file.huge_bytes);

@@ -17,8 +17,8 @@ fn row(start: u64, pages: u64, stretches: Vec<u32>, facts: u8) -> AnonymousRow {
     AnonymousRow { start, end, bytes: resident * PAGE, facts, stretches, ..AnonymousRow::default() }
 }
 
-fn moment(anonymous: Vec<AnonymousRow>) -> Moment {
-    Moment { counter: 0, key: (1, 0), files: Vec::new(), anonymous }
+fn moment(anonymous: Vec<AnonymousRow>) -> ResidenceMoment {
+    ResidenceMoment { counter: 0, key: (1, 0), files: Vec::new(), anonymous }
 }
 
 fn bytes(parts: &Parts, kind: ResidentKind, stack: u32) -> u64 {
@@ -99,6 +99,6 @@ proptest! {
         let moments = sizes.iter().map(|pages| moment(vec![row(1, *pages, Vec::new(), 0)])).collect();
         let kept = thin(moments);
         prop_assert!(kept.len() <= MOMENTS_MAX);
-        prop_assert_eq!(kept.iter().map(Moment::bytes).max(), sizes.iter().max().map(|pages| pages * PAGE));
+        prop_assert_eq!(kept.iter().map(ResidenceMoment::bytes).max(), sizes.iter().max().map(|pages| pages * PAGE));
     }
 }

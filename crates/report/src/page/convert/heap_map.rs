@@ -6,7 +6,7 @@
 
 use super::words;
 use crate::page::{limits, model};
-use crate::{HeapAt, Moment};
+use crate::{HeapAt, HeapMoment};
 use heaplab_heap::{Part, Role};
 use std::collections::HashMap;
 
@@ -55,7 +55,7 @@ pub(super) fn pages(source: &HeapAt, left_out: &mut Vec<String>) -> model::HeapP
 }
 
 /// A moment, and how many of its pages are not drawn.
-fn heap_map(source: &Moment) -> (model::HeapMap, u64) {
+fn heap_map(source: &HeapMoment) -> (model::HeapMap, u64) {
     let kinds = Kinds::of(&source.parts);
     let mut spaces: Vec<model::MappedSpace> = Vec::new();
     let mut parts = source.parts.iter().peekable();
@@ -245,7 +245,7 @@ mod tests {
         let mut parts = vec![Part::group(0, Role::Group, "old space")];
         parts.extend(page(1, 0x10000, &[(0x8000, 0x4000), (0xf000, 0x10)]));
         let losses = vec![String::from("lost")];
-        let (map, _) = heap_map(&Moment { name: "at the end".into(), parts, losses });
+        let (map, _) = heap_map(&HeapMoment { name: "at the end".into(), parts, losses });
         let space = &map.spaces[0];
         assert_eq!(
             (space.name.as_str(), space.live_bytes + space.vacant_bytes),
@@ -279,7 +279,7 @@ mod tests {
         let parts: Vec<Part> =
             (1..=limits::MAPPED_PAGES + 5).flat_map(|nth| page(0, nth << 16, &[])).collect();
         let mut left_out = Vec::new();
-        let moment = Moment { name: String::new(), parts, losses: Vec::new() };
+        let moment = HeapMoment { name: String::new(), parts, losses: Vec::new() };
         let earlier = vec![moment.clone(); limits::PAGES_OF_MOMENTS / limits::MAPPED_PAGES + 1];
         let source =
             HeapAt { heap: "h".into(), collections: Vec::new(), earlier, peak: None, last: moment };
