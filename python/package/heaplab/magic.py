@@ -3,11 +3,14 @@
 `%load_ext heaplab.magic`, then `%%heaplab [NAME] [--no-page]` as a cell's first line. **The cell
 runs in a process of its own**, which is recorded: it sees no variable of the notebook and leaves
 none behind; imports belong into the cell. The report is shown, and its page in a notebook; the
-recording is the cell's value, and the variable NAME (`recording` where none is named).
+recording is the cell's value, and the variable NAME (`recording` where none is named). It lies in a
+temporary folder until the notebook's process ends.
 """
 
+import atexit
 import html
 import os
+import shutil
 import sys
 import tempfile
 
@@ -26,6 +29,7 @@ def _heaplab(shell, line, cell):
     if len(names) > 1 or names and not names[0].isidentifier():
         raise _binary.Error(f"%%heaplab {line}: write %%heaplab, the name of a variable, and --no-page where the text is enough")
     folder = tempfile.mkdtemp(prefix="heaplab-")
+    atexit.register(_remove, folder, os.getpid())
     script = os.path.join(folder, "cell.py")
     with open(script, "w", encoding="utf-8") as file:
         file.write(cell)
@@ -44,3 +48,9 @@ def _heaplab(shell, line, cell):
         print(recording.report("--top", "3"))
     shell.user_ns[names[0] if names else "recording"] = recording
     return recording
+
+
+def _remove(folder, owner):
+    # A forked process runs this, too.
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
