@@ -12,9 +12,9 @@
 //! (`check`), so that an index that somebody made up gives wrong answers at worst. What is wrong is
 //! an [`IndexError`], and the index is to be written anew.
 //!
-//! Format, version 5: a head ([`layout`] has its fields), sections, each from a multiple of 8, and
-//! the hash. Numbers are in the byte order of the machine: on another one the version is not 5.
-//! Versions 1 to 4 kept the rows of a summary alone.
+//! Format, version 5: a head (`index/layout.rs` has its fields), sections, each from a multiple of
+//! 8, and the hash. Numbers are in the byte order of the machine: on another one the version is not
+//! 5. Versions 1 to 4 kept the rows of a summary alone.
 
 mod check;
 mod layout;
@@ -122,7 +122,7 @@ impl<'a> Indexed<'a> {
         Analysis::of_answers(&self.snapshot, &self.answers)
     }
 
-    /// Takes the sections in the order in which [`write`] writes them.
+    /// Takes the sections in the order in which [`write()`] writes them.
     fn of(mut sections: Sections<'a>, file: &'a [u8]) -> Option<Indexed<'a>> {
         let header = header(file).ok()?;
         let graph = Graph {
