@@ -1,4 +1,5 @@
-//! The strategies that V8 shipped, in the real V8 7.9 of Node 13.14.0, beside heaplab's heap.
+//! The strategies that V8 shipped, in the real V8 7.9 of Node 13.14.0, beside heaplab's heap;
+//! [`equal`] has the V8s of three other Nodes too.
 //!
 //! The driver of the real V8 makes arrays ([`replay::asked`]), so that both sides run the
 //! recordings as arrays here, with full collections at the same places.
@@ -10,23 +11,25 @@ use anyhow::{Context, Result};
 use heaplab_experiment::statistics::{hodges_lehmann, wilcoxon};
 use heaplab_heap::{Ask, Collection};
 use heaplab_node as node;
+use heaplab_v8::facts::{VERSIONS, Version};
+use heaplab_v8::own;
 use heaplab_v8::spec::{Compact, Shape};
 use heaplab_v8::strategy;
 
 /// The Node whose V8 is 7.9.
-const VERSION: &str = "13.14.0";
+const NODE: &str = "13.14.0";
 /// Blocks of a comparison of times: with six, Wilcoxon's test can tell at 5 %.
 const BLOCKS: usize = 6;
 
 /// The Node of the study's folder, or of `HEAPLAB_NODES`; `None`: there is none.
-fn spec(strategy: usize, compact: Compact) -> Result<Option<node::Spec>> {
+fn spec(node: &str, strategy: usize, compact: Compact) -> Result<Option<node::Spec>> {
     let way = match compact {
         Compact::Never => "never",
         Compact::Regular => "regular",
         Compact::Always => "always",
     };
-    let mut text = format!("version={VERSION},strategy={strategy},compact={way}");
-    if let Some(path) = installed("node13") {
+    let mut text = format!("version={node},strategy={strategy},compact={way}");
+    if let Some(path) = installed("node13").filter(|_| node == NODE) {
         text.push_str(&format!(",node={}", path.display()));
     }
     let spec = node::Spec::parse(&text)?;
@@ -51,7 +54,7 @@ fn run(workload: &Workload, places: &[usize], spec: &node::Spec) -> Result<node:
         Ok(())
     };
     node::run(spec, workload.slots, &mut feed)
-        .with_context(|| format!("{} in Node {VERSION}", workload.name))
+        .with_context(|| format!("{} in Node {}", workload.name, spec.version))
 }
 
 /// The workloads that run in both: the real programs, and the smaller of the sessions.
@@ -75,7 +78,7 @@ pub fn memory() -> Result<Option<String>> {
             let places = replay::schedule(workload, Shape::Array)?;
             let mut base = 0;
             for (number, ratio) in ratios.iter_mut().enumerate() {
-                let Some(spec) = spec(number, compact)? else { return Ok(None) };
+                let Some(spec) = spec(NODE, number, compact)? else { return Ok(None) };
                 let most = peak(&run(workload, &places, &spec)?.collections);
                 base = if number == 0 { most } else { base };
                 let over = (base > 0).then(|| most as f64 / base as f64);
@@ -94,41 +97,81 @@ pub fn memory() -> Result<Option<String>> {
 }
 
 /// How many collections leave old space as the real V8 does, without compaction: committed, used
-/// and available bytes.
+/// and available bytes, in each V8 whose rules heaplab has. Needs [`NODE`]; says which other Node
+/// is not installed.
 pub fn equal() -> Result<Option<String>> {
     let mut said = Vec::new();
-    for workload in shared()? {
-        let places = replay::schedule(workload, Shape::Array)?;
-        let (mut equal, mut all, mut different) = (0, 0, Vec::new());
-        for (number, strategy) in strategy::released().iter().enumerate() {
-            let Some(spec) = spec(number, Compact::Never)? else { return Ok(None) };
-            let theirs = run(workload, &places, &spec)?.collections;
-            let ours = replay::replay(
-                workload,
-                &places,
-                replay::spec(strategy, Compact::Never, Shape::Array),
-            )?;
-            let forced = ours.collections.iter().filter(|one| one.cause == "forced");
-            let state = |one: &Collection| {
-                (one.after.committed_bytes, one.after.used_bytes, one.after.available_bytes)
-            };
-            let pairs: Vec<bool> =
-                forced.zip(&theirs).map(|(ours, theirs)| state(ours) == state(theirs)).collect();
-            let same = pairs.iter().filter(|same| **same).count();
-            all += pairs.len();
-            equal += same;
-            if same < pairs.len() {
-                different.push(format!("{} {same} of {}", strategy.name, pairs.len()));
+    for version in &VERSIONS {
+        if spec(version.node, 0, Compact::Never)?.is_none() {
+            if version.node == NODE {
+                return Ok(None);
             }
+            said.push(format!("Node {} is not installed", version.node));
+            continue;
         }
-        let but = if different.is_empty() {
-            String::new()
-        } else {
-            format!(" ({})", different.join(", "))
-        };
-        said.push(format!("{} {equal} of {all}{but}", workload.name));
+        let mut each = Vec::new();
+        for workload in shared()? {
+            each.push(equal_on(workload, version)?);
+        }
+        said.push(format!("V8 {}: {}", version.name, each.join("; ")));
     }
-    Ok(Some(format!("collections equal, six strategies: {}", said.join("; "))))
+    Ok(Some(format!("collections equal, six strategies: {}", said.join(" | "))))
+}
+
+/// `tsc 18 of 18`, with the strategies that are not equal in brackets.
+fn equal_on(workload: &Workload, version: &Version) -> Result<String> {
+    let places = replay::schedule(workload, Shape::Array)?;
+    let (mut equal, mut all, mut different) = (0, 0, Vec::new());
+    for (number, strategy) in strategy::released().iter().enumerate() {
+        let real = spec(version.node, number, Compact::Never)?.context("it was there")?;
+        let theirs = run(workload, &places, &real)?.collections;
+        let ours = |base| {
+            let mut spec = replay::spec(strategy, Compact::Never, Shape::Array);
+            (spec.version, spec.base) = (*version, base);
+            let ours = replay::replay(workload, &places, spec)?.collections;
+            ours_against(&ours, &theirs).with_context(|| workload.name)
+        };
+        let (same, first) = ours(None)?;
+        all += theirs.len();
+        equal += same;
+        if let Some(first) = first {
+            // Node's own pages are sorted and swept among the workload's, by their live bytes: of
+            // a version they are known as its driver leaves them, here as this run has them.
+            let base = node::own::objects(&real, workload.slots)?.to_toml();
+            let base = own::from_toml(&base, version.area_bytes, strategy.minimum_block());
+            let base = base.map_err(|what| anyhow::anyhow!("Node's own objects: {what}"))?;
+            let (with_base, _) = ours(Some(base))?;
+            different.push(format!(
+                "{} {same}, {first}; {with_base} of {} from where Node's own objects lie",
+                strategy.name,
+                theirs.len()
+            ));
+        }
+    }
+    let but =
+        if different.is_empty() { String::new() } else { format!(" ({})", different.join(", ")) };
+    Ok(format!("{} {equal} of {all}{but}", workload.name))
+}
+
+/// How many of our forced collections leave old space as theirs do, and the first that does not.
+fn ours_against(ours: &[Collection], theirs: &[Collection]) -> Result<(usize, Option<String>)> {
+    let ours: Vec<_> = ours.iter().filter(|one| one.cause == "forced").collect();
+    anyhow::ensure!(
+        ours.len() == theirs.len(),
+        "{} forced collections, and {} in Node",
+        ours.len(),
+        theirs.len()
+    );
+    let state = |one: &Collection| {
+        (one.after.committed_bytes, one.after.used_bytes, one.after.available_bytes)
+    };
+    let pairs = || ours.iter().zip(theirs).map(|(ours, theirs)| (state(ours), state(theirs)));
+    let same = pairs().filter(|(ours, theirs)| ours == theirs).count();
+    let first = pairs().enumerate().find(|(_, (ours, theirs))| ours != theirs);
+    let first = first.map(|(at, (ours, theirs))| {
+        format!("first collection {}: {ours:?}, in Node {theirs:?}", at + 1)
+    });
+    Ok((same, first))
 }
 
 /// Times of one strategy of the real V8 against another, in blocks: V8's own pauses of scavenges,
@@ -141,7 +184,7 @@ pub fn times(mine: usize, base: usize) -> Result<Option<String>> {
             let mut figures = [(0.0, 0.0); 2];
             for at in [block % 2, 1 - block % 2] {
                 let number = [mine, base][at];
-                let Some(spec) = spec(number, Compact::Regular)? else { return Ok(None) };
+                let Some(spec) = spec(NODE, number, Compact::Regular)? else { return Ok(None) };
                 let run = run(workload, &places, &spec)?;
                 figures[at] = (run.scavenges_ns as f64, run.cpu_ns as f64);
             }
