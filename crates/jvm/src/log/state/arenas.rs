@@ -292,7 +292,7 @@ impl Importer {
             let kind = if self.jvm.began {
                 "blocks were given without a line about their request"
             } else {
-                "blocks were given that nobody had asked for: the beginning of the log is missing"
+                "blocks without a request: the beginning of the log is missing"
             };
             self.drop_line(kind, at);
             return Ok(());
