@@ -1,4 +1,4 @@
-//! What can go wrong with a plan, its jobs and their files.
+//! Errors of a plan, its jobs and their files.
 
 use heaplab_experiment::ExperimentError;
 use heaplab_experiment::many::SameName;
@@ -14,17 +14,17 @@ pub enum SweepError {
     Io {
         /// Which.
         path: PathBuf,
-        /// What was attempted.
+        /// The failed step.
         action: &'static str,
         /// The system's reason.
         source: std::io::Error,
     },
-    /// The plan says something that cannot be done.
+    /// The plan asks for the impossible.
     #[error("{}: {reason}", path.display())]
     Plan {
         /// The plan.
         path: PathBuf,
-        /// What is wrong, and what was expected.
+        /// The fault, and the expectation.
         reason: String,
     },
     /// A recording.
@@ -55,7 +55,7 @@ pub enum SweepError {
     Malformed {
         /// Which.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
     /// A folder without results.

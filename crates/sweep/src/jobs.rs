@@ -1,11 +1,11 @@
-//! The jobs of a sweep: what one machine runs by itself, and nobody needs to run twice.
+//! The jobs of a sweep: a job runs on one machine, and nobody needs to run it twice.
 
 use std::fmt;
 
 /// What of a workload is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Work {
-    /// Space on every heap: the same whoever runs it, and whatever runs beside it.
+    /// Space on every heap: the same on any machine, under any load.
     Space,
     /// This repetition of the times of every heap: wants a processor for itself.
     Time(u32),
@@ -16,7 +16,7 @@ pub enum Work {
 pub struct Job {
     /// The workload's name.
     pub workload: String,
-    /// What of it.
+    /// The job's kind.
     pub work: Work,
 }
 
@@ -43,8 +43,8 @@ pub(crate) fn all<'a>(
     of(Work::Space).filter(move |_| space).chain((0..blocks).flat_map(move |at| of(Work::Time(at))))
 }
 
-/// Whose part this job is, of `parts`. Blocks of one workload go round all parts: a node that has
-/// all blocks of a workload says nothing of how nodes differ.
+/// The number of this job's part, of `parts`. Blocks of one workload go round all parts: if one
+/// node had all blocks of a workload, nothing would show how nodes differ.
 pub(crate) fn part(workload: usize, work: Work, parts: u32) -> u32 {
     let workload = (workload as u64 % u64::from(parts.max(1))) as u32;
     match work {

@@ -1,7 +1,7 @@
-//! Who ran a block: a machine, and one of its epochs.
+//! The node that ran a block: a machine in one of its epochs.
 //!
-//! Absolute times of two machines, or of one machine before and after a new kernel, say nothing of
-//! each other. An epoch is what a machine was between two starts: its processor, kernel, huge pages
+//! Absolute times of two machines, or of one machine before and after a new kernel, cannot be
+//! compared. An epoch is a machine's state between two starts: its processor, kernel, huge pages
 //! and boot. MMTk's continuous benchmarks tell epochs apart for the same reason.
 
 use heaplab_experiment::results::Machine;
@@ -15,14 +15,14 @@ use xxhash_rust::xxh3::xxh3_64;
 pub struct Node {
     /// The host's name, or the one it was given.
     pub name: String,
-    /// Eight hexadecimal digits of what the machine is and when it started.
+    /// Eight hexadecimal digits of the machine's state and start.
     pub epoch: String,
-    /// What it is.
+    /// The machine's state.
     pub machine: Machine,
 }
 
 impl Node {
-    /// This machine, under a name of its own or the host's.
+    /// This machine, under the given name or the host's.
     pub fn this(name: Option<&str>) -> Node {
         let machine = machine();
         let kernel = |name: &str| {
@@ -38,7 +38,7 @@ impl Node {
         }
     }
 
-    /// What tells it from other nodes and epochs.
+    /// The identity among nodes and epochs.
     pub fn key(&self) -> (&str, &str) {
         (&self.name, &self.epoch)
     }

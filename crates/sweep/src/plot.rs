@@ -41,7 +41,7 @@ impl Axis {
             .filter(|end| end.is_finite() && *end > 0.0);
         let (low, high) =
             ends.fold((1.0_f64, 1.0_f64), |(low, high), end| (low.min(end), high.max(end)));
-        // A tenfold difference still leaves room for small ones; what lies outside is cut.
+        // A tenfold difference still leaves room for small ones; intervals beyond are cut.
         let (low, high) = (low.max(0.05), high.min(20.0));
         Axis { left, low: low / 1.05, high: high * 1.05 }
     }
@@ -74,7 +74,7 @@ fn comparisons(one: &WorkloadReport, measure: Measure) -> impl Iterator<Item = &
     one.results.comparisons.iter().filter(move |of| of.measure == measure)
 }
 
-/// The picture; where nothing was compared, one that says so.
+/// The picture; without comparisons, one that says so.
 pub fn picture(report: &Report) -> String {
     let rows: usize =
         report.workloads.iter().map(|one| one.results.heaps.len().saturating_sub(1)).sum();

@@ -1,7 +1,7 @@
-//! What the files of a sweep say, put together: the model of the report.
+//! The model of the report: the files of a sweep, combined.
 //!
 //! Blocks in which a machine's canary left its interval are void: fixed work took much longer or
-//! less there, and so did the heaps'. What is left is compared inside blocks, then over nodes
+//! less there, and so did the heaps' work. The other blocks are compared inside, then over nodes
 //! ([`heaplab_experiment::mixed`]), corrected for all comparisons of the sweep.
 
 use crate::SweepError;
@@ -27,11 +27,11 @@ const FORMAT_VERSION: u32 = 1;
 pub struct Report {
     /// The version of this JSON.
     pub format_version: u32,
-    /// Who ran blocks, in the order in which their names rise.
+    /// The nodes, by name.
     pub nodes: Vec<NodeBlocks>,
-    /// What was found of each workload, in the plan's order.
+    /// The results of each workload, in the plan's order.
     pub workloads: Vec<WorkloadReport>,
-    /// What is missing, twice there or void, in words.
+    /// Missing, repeated and void blocks, in words.
     pub notes: Vec<String>,
 }
 
@@ -58,7 +58,7 @@ pub struct WorkloadReport {
     pub planned_blocks: u32,
     /// Blocks of times that are there.
     pub blocks: u32,
-    /// Numbers of those that do not count.
+    /// Numbers of the void blocks.
     pub void_blocks: Vec<u32>,
     /// Space is there.
     pub has_space: bool,
@@ -66,7 +66,7 @@ pub struct WorkloadReport {
     pub results: Results,
 }
 
-/// A block of times: where it lies, who ran it, and whether it counts.
+/// A block of times: its file, its node, and whether it counts.
 pub(crate) struct Found {
     pub(crate) path: PathBuf,
     pub(crate) number: u32,
@@ -132,7 +132,7 @@ impl Report {
     }
 }
 
-/// What all folders hold: the first one's sweep, with the most repetitions of any.
+/// The content of all folders: the first one's sweep, with the most repetitions of any.
 pub(crate) fn about(folders: &[PathBuf]) -> Result<About, SweepError> {
     let Some((first, others)) = folders.split_first() else {
         return Err(SweepError::NoResults(PathBuf::new()));
@@ -195,7 +195,7 @@ impl Blocks {
         })
     }
 
-    /// Marks what is void; gives the median canary of each node.
+    /// Marks void blocks; returns the median canary of each node.
     pub(crate) fn void(&mut self) -> Vec<Option<f64>> {
         let mut canaries: Vec<Vec<f64>> = vec![Vec::new(); self.nodes.len()];
         for block in self.of.iter().flatten() {
@@ -213,7 +213,7 @@ impl Blocks {
     }
 }
 
-/// What was found of one workload, and its comparisons of times before they are corrected.
+/// The results of one workload, with comparisons of times before their correction.
 fn workload(
     about: &About,
     one: &OneWorkload,
@@ -298,7 +298,7 @@ fn add_space(
     Ok(true)
 }
 
-/// Space that two machines found, where it is not the same.
+/// Space results of two machines that differ.
 fn differs(one: &OneWorkload, path: &Path, first: &Results) -> Result<Option<String>, SweepError> {
     let other = store::read_space(path, one)?.results;
     let peaks = |results: &Results| -> Vec<Option<u64>> {
@@ -310,7 +310,7 @@ fn differs(one: &OneWorkload, path: &Path, first: &Results) -> Result<Option<Str
     }))
 }
 
-/// Corrects all comparisons of times as one family, and says what follows.
+/// Corrects all comparisons of times as one family, and states their outcomes.
 fn conclude(workloads: &mut [WorkloadReport], times: &mut [(usize, Compared)]) {
     let Some(settings) = workloads.first().map(|one| one.results.settings.clone()) else { return };
     let mut all: Vec<Compared> = times.iter().map(|(_, compared)| compared.clone()).collect();
@@ -324,7 +324,7 @@ fn conclude(workloads: &mut [WorkloadReport], times: &mut [(usize, Compared)]) {
     }
 }
 
-/// What is missing or void, in words.
+/// Missing and void blocks, in words.
 fn noted(about: &About, nodes: &[NodeBlocks], workloads: &[WorkloadReport]) -> Vec<String> {
     let mut notes = Vec::new();
     let missing: u32 =

@@ -16,7 +16,7 @@ use heaplab_trace::program;
 use serde::Serialize;
 use std::path::Path;
 
-/// A plan whose bundles and heaps are there.
+/// A plan with its bundles and heaps opened.
 #[derive(Debug)]
 pub struct Sweep {
     about: About,
@@ -125,7 +125,7 @@ impl Sweep {
         jobs.iter().filter_map(|job| self.plan(job)).map(|plan| run::cells(&plan)).sum()
     }
 
-    /// What the job alone runs.
+    /// The plan of this job alone.
     fn plan(&self, job: &Job) -> Option<Plan> {
         let (_, plan) = self.plans.iter().find(|(name, _)| *name == job.workload)?;
         let mut plan = plan.clone();
@@ -140,11 +140,11 @@ impl Sweep {
         Some(plan)
     }
 
-    /// Runs those of `jobs` whose files are not in `folder`. Calls `report` before each cell.
+    /// Runs the `jobs` without a file in `folder`. Calls `report` before each cell.
     ///
     /// # Errors
-    /// The folder holds another sweep, a file of it is none of heaplab's, or a file cannot be
-    /// written. What is done is kept.
+    /// The folder holds another sweep, has a file that is not heaplab's, or a file cannot be
+    /// written. Finished jobs are kept.
     pub fn run(
         &self,
         jobs: &[Job],
@@ -172,7 +172,7 @@ impl Sweep {
         Ok(())
     }
 
-    /// Those of `jobs` whose files are not in `folder`, which is begun where it holds nothing.
+    /// The `jobs` without a file in `folder`; begins an empty folder.
     ///
     /// # Errors
     /// As for [`Sweep::run`].
@@ -188,8 +188,8 @@ impl Sweep {
             .collect()
     }
 
-    /// Whether the job's file is there; it is read, so that a damaged one is told before hours of
-    /// work and not after.
+    /// Whether the job has a file. The file is read, so that a damaged one is reported before hours
+    /// of work.
     fn is_done(&self, job: &Job, plan: &Plan, path: &Path) -> Result<bool, SweepError> {
         if !path.exists() {
             return Ok(false);

@@ -1,5 +1,5 @@
-//! The files of a sweep: `sweep.json` says what it is, `NAME/space.json` and
-//! `NAME/block-00003.json` what a job found and who ran it.
+//! The files of a sweep: `sweep.json` describes it; `NAME/space.json` and `NAME/block-00003.json`
+//! hold a job's result and its node.
 //!
 //! A folder needs nothing else: a report is made where no bundle and no heap is. Files of several
 //! machines are put together by copying them into one folder, or by naming all folders.
@@ -16,13 +16,13 @@ use std::path::{Path, PathBuf};
 
 /// The version of the files; it changes when a field changes its meaning.
 const FORMAT_VERSION: u32 = 1;
-/// The file that says what a sweep is.
+/// The file that describes a sweep.
 const SWEEP_FILE: &str = "sweep.json";
 /// Larger files are none of a sweep: a block is some kilobytes, space with its moments less than
 /// a megabyte a heap.
 const LARGEST_BYTES: u64 = 1 << 30;
 
-/// What a sweep is, without its bundles.
+/// A sweep's description, without its bundles.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct About {
     /// The version of the files.
@@ -44,11 +44,11 @@ pub struct OneWorkload {
     pub name: String,
     /// What identifies its blocks.
     pub experiment: String,
-    /// What it is.
+    /// The workload.
     pub workload: Workload,
     /// The heaps, the one compared with first.
     pub heaps: Vec<HeapCell>,
-    /// How it is measured.
+    /// The settings of the measurement.
     pub settings: Settings,
     /// The content of what runs it.
     pub code_version: String,
@@ -66,7 +66,7 @@ impl OneWorkload {
         }
     }
 
-    /// The plan that its blocks belong to. It has no program: it can be summarized and not run.
+    /// The plan of its blocks. It has no program, so it can be summarized but not run.
     pub(crate) fn plan(&self) -> Plan {
         Plan {
             program: PathBuf::new(),
@@ -96,7 +96,7 @@ impl About {
         About { format_version: FORMAT_VERSION, heaplab, space, time, workloads }
     }
 
-    /// Why `other` is no part of this sweep; `None` where it is one, be it with more repetitions.
+    /// Why `other` is no part of this sweep; `None` if it is one, even with more repetitions.
     pub(crate) fn differs(&self, other: &About) -> Option<String> {
         if self.heaplab != other.heaplab {
             return Some(format!(
@@ -133,7 +133,7 @@ impl About {
         pairs.into_iter().find_map(differs)
     }
 
-    /// What the folder says it holds.
+    /// The sweep in the folder.
     ///
     /// # Errors
     /// It holds no sweep, or one of a newer version.
@@ -186,24 +186,24 @@ fn is_file_name(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0'])
 }
 
-/// A block of times, and who ran it.
+/// A block of times, and its node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TimeFile {
-    /// Who ran it.
+    /// The node.
     pub node: Node,
-    /// What it found.
+    /// The results.
     #[serde(flatten)]
     pub block: Block,
 }
 
-/// The space of one workload on all heaps, and who ran it.
+/// The space of one workload on all heaps, and its node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SpaceFile {
-    /// Who ran it.
+    /// The node.
     pub node: Node,
     /// The experiment it belongs to.
     pub experiment: String,
-    /// What it found, without a moment: the same whenever it ran.
+    /// The results, without a date: the same at any time.
     pub results: Results,
 }
 
@@ -219,7 +219,7 @@ pub(crate) fn read_time(path: &Path, plan: &Plan) -> Result<TimeFile, SweepError
     Ok(file)
 }
 
-/// The space of one workload, where it is of this experiment.
+/// The space of one workload, if it is of this experiment.
 pub(crate) fn read_space(path: &Path, one: &OneWorkload) -> Result<SpaceFile, SweepError> {
     let file: SpaceFile = read_json(path)?;
     let heaps = || file.results.heaps.iter().map(|heap| &heap.heap);

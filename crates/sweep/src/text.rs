@@ -1,4 +1,4 @@
-//! A sweep as a person reads it: the table of workloads and heaps, who ran blocks, what is missing.
+//! A sweep as text: the table of workloads and heaps, the nodes, the missing blocks.
 
 use crate::Report;
 use heaplab_experiment::{grid, text};
@@ -6,7 +6,7 @@ use heaplab_text::lines::paragraph;
 use heaplab_text::table::{Ruling, ruled};
 use heaplab_text::words::count;
 
-/// All of it, in lines of so many columns.
+/// The whole text, `columns` wide.
 pub fn report(report: &Report, columns: usize) -> String {
     let mut out = match &report.workloads[..] {
         [only] => text::results(&only.results, columns),
@@ -21,7 +21,7 @@ pub fn report(report: &Report, columns: usize) -> String {
     out
 }
 
-/// Who ran blocks of times.
+/// The nodes that ran blocks of times.
 fn nodes(report: &Report, columns: usize) -> String {
     let rows = report.nodes.iter().map(|of| {
         vec![

@@ -38,7 +38,7 @@ fn bundle(path: &Path) {
 /// A machine on which jemalloc takes `ratio` times what glibc takes.
 struct Machine {
     ratio: f64,
-    /// What the canary takes, by its number.
+    /// The canary's time, by its number.
     canary_ns: fn(u32) -> u64,
     canaries: Cell<u32>,
     /// Cells that it runs before it is stopped.
@@ -178,7 +178,7 @@ fn what_is_interrupted_goes_on_and_nothing_counts_twice() {
     assert!((1..8).contains(&done), "{done} blocks");
     let missing = format!("{} of 8 blocks of times are not there yet.", 8 - done);
     assert!(so_far.notes.contains(&missing), "{:?}", so_far.notes);
-    // What is there is not run again: eight blocks of four cells, less the whole ones.
+    // Jobs with files are not run again: eight blocks of four cells, less the whole ones.
     machine.left.set(1_000);
     run(&sweep, (0, 1), &out, "one", &machine);
     assert_eq!(1_000 - machine.left.get(), (8 - done) * 4);

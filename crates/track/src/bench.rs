@@ -28,7 +28,7 @@ pub struct How {
     pub keep: bool,
 }
 
-/// Where commits are built and recorded. Its tree is removed with it.
+/// The place where commits are built and recorded. Dropping it removes its tree.
 pub struct Bench<'a> {
     repository: Repository,
     subject: Subject,
@@ -52,11 +52,11 @@ pub enum Built {
     Stopped,
 }
 
-/// What the folders of recordings that are not kept begin with, in a store.
+/// Prefix of the folders of recordings that a store does not keep.
 const SCRATCH: &str = "scratch-";
 
-/// Removes the recordings that a killed heaplab left in its store. A folder has a name of its own
-/// each time, so that a recorder that outlived its heaplab cannot write into that of the next.
+/// Removes the recordings that a killed heaplab left in its store. Each folder has a new name, so a
+/// recorder that outlived its heaplab cannot write into the next one's.
 fn remove_leftovers(store: &Path) -> Result<(), TrackError> {
     let entries = std::fs::read_dir(store).map_err(TrackError::io(store, "read"))?;
     for entry in entries.flatten() {
@@ -70,13 +70,13 @@ fn remove_leftovers(store: &Path) -> Result<(), TrackError> {
 
 impl Drop for Bench<'_> {
     fn drop(&mut self) {
-        // What is left is removed by the next bench, which says so if it can't.
+        // The next bench removes the remains, and says so if it cannot.
         let _ = self.clear();
     }
 }
 
 impl<'a> Bench<'a> {
-    /// For the subject of a store. Whoever sets `stop` ends what runs.
+    /// Opens a bench for the subject of a store. Setting `stop` ends the running command.
     ///
     /// # Errors
     /// The store's folder cannot be written to, or something else lies where the tree is to be.
@@ -159,7 +159,7 @@ impl<'a> Bench<'a> {
         let mut command = Command::new(&self.how.heaplab);
         command.args(["record", "--progress", "never", "--force", "-o"]).arg(&bundle);
         match self.subject.recorder.as_str() {
-            // Often enough for what is resident at a mark.
+            // Often enough for the resident memory at a mark.
             "malloc" => command.args(["--samples", "20"]),
             other => command.arg(format!("--{other}")),
         };

@@ -1,8 +1,8 @@
 //! The commit of a step, by measuring commits between its two sides.
 //!
-//! Each decision is one measurement of the middle commit, with intervals of how far it is from
-//! either side. A middle that lies at a level of its own means that the step has two parts: the
-//! larger one is followed and that is said. A middle that cannot be built is stepped around, as
+//! Each decision is one measurement of the middle commit, with intervals of its distance from
+//! either side. A middle at a level of its own means that the step has two parts: the search
+//! follows the larger one and says so. The search steps around a middle that cannot be built, as
 //! `git bisect skip` does.
 
 mod step;
@@ -13,27 +13,27 @@ use heaplab_experiment::results::Estimate;
 use heaplab_experiment::statistics::{median, shift_apart};
 
 const CONFIDENCE: f64 = 0.95;
-/// A middle nearer to one side than this share of the step is of that side.
+/// A middle nearer to one side than this share of the step belongs to that side.
 const NEAR: f64 = 0.25;
 
 /// Which side a commit is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// It has the old level: the step is behind it.
+    /// The commit has the old level: the step is behind it.
     Before,
-    /// It has the new level.
+    /// The commit has the new level.
     After,
-    /// It has a level of its own: the step has two parts, and the larger one is behind this commit
-    /// (`true`) or before it.
+    /// The commit has a level of its own: the step has two parts, and the larger one is behind this
+    /// commit (`true`) or before it.
     Between(bool),
 }
 
-/// What one measurement says.
+/// The result of one measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Decision {
     /// The commit's number.
     pub at: usize,
-    /// Which side it is of.
+    /// The commit's side.
     pub side: Side,
     /// How far from the old level.
     pub from_before: Estimate,
@@ -45,19 +45,19 @@ pub struct Decision {
     pub left: usize,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// The two ends do not differ beyond their runs.
     NoStep,
     /// The step is made by this commit.
     Commit(usize),
-    /// By one of those behind the first, up to the second: what lies between cannot be measured.
+    /// A commit behind the first, up to the second: those between cannot be measured.
     OneOf(usize, usize),
 }
 
-/// Looks for the step between commit 0 and the last of `count`. `measure` gives a commit's runs, or
-/// `None` where it cannot be measured; `told` hears each decision.
+/// Searches the step between commit 0 and the last of `count`. `measure` returns a commit's runs,
+/// or `None` if it cannot be measured; `told` gets each decision.
 ///
 /// # Errors
 /// What `measure` fails with.

@@ -1,4 +1,4 @@
-//! What can go wrong with a store, a repository or a command.
+//! Errors of a store, a repository or a command.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ pub enum TrackError {
     Io {
         /// Which.
         path: PathBuf,
-        /// What was tried.
+        /// The failed step.
         what: &'static str,
         /// The system's reason.
         error: std::io::Error,
@@ -20,7 +20,7 @@ pub enum TrackError {
     Misread {
         /// Which.
         path: PathBuf,
-        /// What was expected, and what to do.
+        /// The expectation, and the remedy.
         reason: String,
     },
     /// The store is of something else.
@@ -32,9 +32,9 @@ pub enum TrackError {
         path: PathBuf,
         /// "command", "build", "project".
         what: &'static str,
-        /// What the store has.
+        /// The store's content.
         stored: String,
-        /// What was asked for.
+        /// The request.
         asked: String,
     },
     /// Two at once.
@@ -45,13 +45,13 @@ pub enum TrackError {
     /// A store that is not there, or empty.
     #[error("{0}: no store of heaplab track is there; heaplab track run makes one")]
     Absent(PathBuf),
-    /// git says no.
+    /// git refuses.
     #[error("{0}")]
     Git(String),
     /// Somebody interrupted the measurement.
     #[error("interrupted; what was measured is kept, and asking again goes on")]
     Interrupted,
-    /// What was asked of the history is not there.
+    /// The history lacks the requested item.
     #[error("{0}")]
     NotThere(String),
 }
@@ -62,7 +62,7 @@ impl TrackError {
         matches!(self, TrackError::Differs { .. } | TrackError::Absent(_) | TrackError::NotThere(_))
     }
 
-    /// Turns the system's error into one that names the file and what was tried.
+    /// Turns the system's error into one with the file and the failed step.
     pub(crate) fn io(path: &Path, what: &'static str) -> impl FnOnce(std::io::Error) -> TrackError {
         let path = path.to_owned();
         move |error| TrackError::Io { path, what, error }

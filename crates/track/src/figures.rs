@@ -1,4 +1,4 @@
-//! What is kept of a recording: a few numbers a phase.
+//! The figures that a store keeps of a recording: a few numbers a phase.
 
 use crate::run::{Figures, Phase, SAMPLE_NS_MAX};
 use heaplab_profile::{resident, resident_peak};

@@ -1,4 +1,4 @@
-//! What a store says: the commits in their order, a series a figure, its steps.
+//! The content of a store: the commits in order, a series for each figure, its steps.
 
 use crate::TrackError;
 use crate::run::{Commit, Failure, Figures, Outcome, Run};
@@ -7,7 +7,7 @@ use crate::store::{Store, Subject};
 use heaplab_experiment::statistics::median;
 use serde::Serialize;
 
-/// What is measured of a run.
+/// A measured figure of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Figure {
@@ -24,14 +24,14 @@ pub enum Figure {
 }
 
 impl Figure {
-    /// All of them, in the order in which they are shown.
+    /// All measures, in the order of display.
     pub const ALL: [Figure; 5] =
         [Figure::Live, Figure::Objects, Figure::Resident, Figure::Allocations, Figure::Requested];
 
     /// The figure of this name.
     ///
     /// # Errors
-    /// There is none; the error lists them.
+    /// The name is unknown; the error lists the known ones.
     pub fn parse(text: &str) -> Result<Figure, String> {
         let known = Figure::ALL.into_iter().find(|figure| figure.name() == text);
         known.ok_or_else(|| Figure::ALL.map(Figure::name).join(", "))
@@ -88,7 +88,7 @@ pub struct History {
     pub format: &'static str,
     /// 1.
     pub version: u32,
-    /// What was measured.
+    /// The measure.
     pub subject: Subject,
     /// The commits, oldest first.
     pub commits: Vec<Place>,
@@ -106,9 +106,9 @@ pub struct Place {
     pub commit: Commit,
     /// Runs that were measured.
     pub runs: u32,
-    /// Why there is none, or not all.
+    /// Why runs are missing, all or some.
     pub failure: Option<Failure>,
-    /// Commits between the one before and this one that nobody measured.
+    /// Unmeasured commits between the one before and this one.
     pub unmeasured_before: u64,
 }
 
@@ -121,11 +121,11 @@ pub struct Series {
     pub figure: Figure,
     /// Where it was measured.
     pub points: Vec<Point>,
-    /// Measured commits, by number, in which it is missing (a phase that an older program lacks).
+    /// Measured commits, by number, that lack it (a phase that an older program lacks).
     pub missing: Vec<usize>,
     /// Its steps, oldest first.
     pub steps: Vec<Stepped>,
-    /// How many of the newest commits no step can be told of.
+    /// Number of the newest commits in which no step can be recognised yet.
     pub undecided: usize,
 }
 
@@ -180,10 +180,10 @@ pub struct Gap {
 }
 
 impl History {
-    /// What the store says.
+    /// The store's content.
     ///
     /// # Errors
-    /// There is no run in it.
+    /// The store has no run.
     pub fn of(store: &Store) -> Result<History, TrackError> {
         let runs = store.runs();
         if runs.is_empty() {

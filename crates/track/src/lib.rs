@@ -1,11 +1,11 @@
-//! What a program needed over the commits of its project.
+//! A program's memory over the commits of its project.
 //!
-//! For whoever wants to see which commit cost memory: each commit is built in a tree of its own,
-//! its command recorded, and the live bytes at each named phase kept, as "Are we slim yet" did for
-//! Firefox (start, loaded, closed, 30 s later). [`Store`](store::Store) is a folder with one small
-//! file a run, [`steps`](steps::steps) tells changes of the program from noise,
-//! [`History`] is what a store says, as text, JSON and a page, and [`bisect`] finds the commit of a
-//! step whose neighbours were not measured.
+//! For developers who ask which commit cost memory. Each commit is built in a tree of its own, and
+//! its command is recorded. The store keeps the live bytes at each named phase, as "Are we slim
+//! yet" did for Firefox (start, loaded, closed, 30 s later). [`Store`](store::Store) is a folder
+//! with one small file a run. [`steps`](steps::steps) tells changes of the program from noise.
+//! [`History`] is a store's content as text, JSON and a page. [`bisect`] finds the commit of a step
+//! whose neighbours were not measured.
 //!
 //! ```
 //! // Twenty commits, each run three times: one of them needs 64 KiB more.

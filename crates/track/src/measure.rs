@@ -31,7 +31,7 @@ impl<'a> Measurement<'a> {
         Ok(Measurement { writer, bench, runs })
     }
 
-    /// What is in the store by now.
+    /// The store's present content.
     pub fn store(&self) -> &Store {
         self.writer.store()
     }

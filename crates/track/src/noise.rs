@@ -1,17 +1,17 @@
-//! What the largest step of an unchanged program looks like.
+//! The size of the largest step by chance in an unchanged program.
 //!
-//! A step is looked for in ranks, so that neither outliers nor skew count, as the largest
-//! standardized difference between the mean rank of a stretch of commits and that of all others:
-//! of stretches that reach to the end (one change), and of all (a change that was undone). It is
-//! the statistic of circular binary segmentation (Olshen, Venkatraman, Lucito and Wigler 2004).
-//! How large it becomes by chance is counted in simulated series that have as many values and the
-//! same ties. Neighbours may be alike without a change (a machine warms up); therefore simulated
-//! series are autocorrelated, as much as the series is once its largest step is taken out, and
-//! [`MARGIN`] more, because so few values tell so little of it.
+//! Steps are searched in ranks, so that neither outliers nor skew count: the largest standardized
+//! difference between the mean rank of a stretch of commits and that of all others. Stretches that
+//! reach to the end stand for one change, all stretches for one that was undone. It is the
+//! statistic of circular binary segmentation (Olshen, Venkatraman, Lucito and Wigler 2004).
+//! Simulated series with as many values and the same ties show how large it becomes by chance.
+//! Neighbours may be alike without a change (a machine warms up). So simulated series are
+//! autocorrelated, as much as the series is without its largest step, and [`MARGIN`] more, because
+//! so few values tell so little of it.
 
 use heaplab_experiment::statistics::Random;
 
-/// A stretch has at least so many commits, and leaves as many.
+/// Least commits of a stretch, and least commits outside of it.
 pub(crate) const STRETCH_MIN: usize = 3;
 /// Simulated series.
 const SIMULATED: usize = 2_000;
@@ -19,7 +19,7 @@ const SIMULATED: usize = 2_000;
 /// series: 5 / n (both by simulation; `tests/alarms.rs` holds the result).
 const MARGIN: f64 = 0.3;
 const SHORTFALL: f64 = 5.0;
-/// No series is taken for more alike than this.
+/// Upper limit of a series' assumed autocorrelation.
 const ALIKE_MAX: f64 = 0.95;
 
 /// The stretch that differs most.
@@ -102,7 +102,7 @@ pub(crate) fn largest(ranks: &[f64], lengths: &[usize]) -> Largest {
     found
 }
 
-/// How alike neighbours are once the mean of a stretch and of the rest are taken off.
+/// The autocorrelation of neighbours, without the means of a stretch and of the rest.
 fn alike(ranks: &[f64], stretch: &Stretch) -> f64 {
     let is_in = |at: usize| (stretch.from..stretch.to).contains(&at);
     let (mut sum, mut count) = ([0.0; 2], [0.0_f64; 2]);
@@ -125,8 +125,8 @@ fn alike(ranks: &[f64], stretch: &Stretch) -> f64 {
     rest.windows(2).map(|pair| pair[0] * pair[1]).sum::<f64>() / squares
 }
 
-/// Chances that an unchanged program's series differs as much: of a stretch that reaches to the
-/// end, and of any. Where both are above `enough`, they are not counted further, and 1.
+/// Chances that an unchanged program's series differs as much: for a stretch that reaches to the
+/// end, and for any. Once both exceed `enough`, counting stops, and both are 1.
 pub(crate) fn chances(ranks: &[f64], found: &Largest, lengths: &[usize], enough: f64) -> [f64; 2] {
     let count = ranks.len();
     let alike = alike(ranks, &found[1]) + SHORTFALL / count as f64 + MARGIN;

@@ -1,8 +1,8 @@
 //! Which commits are measured, and in which order.
 //!
-//! The ends come first, then the middles of what lies between. So an interrupted measurement has
-//! the whole range, only more coarsely; and a machine that drifts over hours (a filling disk cache,
-//! a new kernel) makes no slope along the history, because neighbours are measured at quite
+//! The ends come first, then the middles between measured commits. So an interrupted measurement
+//! covers the whole range, only more coarsely. And a machine that drifts over hours (a filling disk
+//! cache, a new kernel) makes no slope along the history, because neighbours are measured at quite
 //! different times.
 
 /// Numbers below `count` in the order of measuring: first, last, middle, quarters, ...

@@ -1,8 +1,8 @@
 //! The project's git repository, asked and never changed but for a tree of heaplab's own.
 //!
-//! Commits are built in a `git worktree` beside the user's checkout: always in the same folder,
+//! Commits are built in a `git worktree` beside the user's checkout, always in the same folder,
 //! because the length of a path changes what some programs allocate. Hooks do not run there, and
-//! variables such as `GIT_DIR`, which a hook sets, lead nowhere else.
+//! variables such as `GIT_DIR`, which a hook sets, are removed.
 
 use crate::TrackError;
 use crate::run::Commit;
@@ -22,7 +22,7 @@ impl Repository {
     /// The repository that `folder` is in.
     ///
     /// # Errors
-    /// It is in none, or git is not there.
+    /// The folder is in no repository, or git is missing.
     pub fn of(folder: &Path) -> Result<Repository, TrackError> {
         let repository = Repository { folder: folder.to_owned() };
         let top = repository.lines(&["rev-parse", "--show-toplevel"]).map_err(|error| match error {
@@ -55,7 +55,7 @@ impl Repository {
         beside.into()
     }
 
-    /// What a user should know of the checkout before hours of measuring.
+    /// Facts about the checkout that a user should know before hours of measuring.
     ///
     /// # Errors
     /// git fails.
@@ -100,7 +100,7 @@ impl Repository {
     /// begin with what came before. A single name is that commit alone.
     ///
     /// # Errors
-    /// git knows no such commits, the range is empty, or it is too long.
+    /// git does not know the commits, the range is empty, or it is too long.
     pub fn commits(&self, range: &str) -> Result<Vec<Commit>, TrackError> {
         if range.starts_with('-') {
             return Err(TrackError::NotThere(format!(
@@ -180,7 +180,7 @@ impl Repository {
         Ok(lines.iter().filter_map(commit).collect())
     }
 
-    /// Removes what an earlier run that was killed may have left of a tree.
+    /// Removes the tree of an earlier run that was killed.
     ///
     /// # Errors
     /// The folder is there and is none of ours.
@@ -201,8 +201,8 @@ impl Repository {
         Ok(())
     }
 
-    /// Puts a commit's files into the folder `tree`, which `kept` says is there already with
-    /// another commit's.
+    /// Puts a commit's files into the folder `tree`; `kept` says whether the folder has another
+    /// commit's files already.
     ///
     /// # Errors
     /// git fails; its words are the error.
@@ -247,7 +247,7 @@ impl Repository {
     }
 }
 
-/// Takes from a command what would lead git to another repository.
+/// Removes from a command the variables that would lead git to another repository.
 pub fn without_git(command: &mut Command) {
     for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR"] {
         command.env_remove(name);

@@ -3,7 +3,7 @@
 use heaplab_experiment::results::Machine;
 use serde::{Deserialize, Serialize};
 
-/// What the first field of a file says.
+/// The first field of a run's file.
 pub const FORMAT: &str = "heaplab-track-run";
 /// The version written, and the newest read.
 pub const VERSION: u32 = 1;
@@ -17,8 +17,8 @@ pub struct Commit {
     pub subject: String,
     /// Seconds since 1970 UTC.
     pub committed_unix_s: i64,
-    /// How many commits lead to it, itself included, always by the first parent: its place in the
-    /// history, whatever range is measured.
+    /// The commit's place in the history: the number of commits up to it, itself included, always
+    /// by the first parent, for any measured range.
     pub place: u64,
 }
 
@@ -29,14 +29,14 @@ impl Commit {
     }
 }
 
-/// A run, or why there is none.
+/// A run, or why it failed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// [`FORMAT`].
     pub format: String,
     /// [`VERSION`].
     pub version: u32,
-    /// What was measured.
+    /// The measured commit.
     pub commit: Commit,
     /// Which repetition, from 1.
     pub repetition: u32,
@@ -44,7 +44,7 @@ pub struct Run {
     pub machine: Machine,
     /// When the run began, in seconds since 1970 UTC.
     pub began_unix_s: u64,
-    /// What came of it.
+    /// The result.
     pub outcome: Outcome,
 }
 
@@ -58,7 +58,7 @@ pub enum Outcome {
     Failed(Failure),
 }
 
-/// What a run needed.
+/// The memory of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Figures {
     /// The executable's file name of the process looked at.
@@ -82,11 +82,11 @@ pub struct Phase {
     pub live_bytes: u64,
     /// The live objects.
     pub objects: u64,
-    /// Resident bytes in the last sample before; `None`: there is none within [`SAMPLE_NS_MAX`].
+    /// Resident bytes in the last sample before; `None`: no sample within [`SAMPLE_NS_MAX`].
     pub resident_bytes: Option<u64>,
 }
 
-/// An older sample says nothing of a moment.
+/// An older sample does not describe the moment.
 pub const SAMPLE_NS_MAX: u64 = 200_000_000;
 
 /// Why a commit was not measured.

@@ -3,14 +3,14 @@
 //! Two rules, both silent on an unchanged program in at least 99 of 100 series (`tests/alarms.rs`
 //! counts it on this very code):
 //!
-//! 1. **By repetition.** Where every commit was run at least twice, repetitions say how far runs of
+//! 1. **By repetition.** If every commit was run at least twice, repetitions show how far runs of
 //!    one program differ. Most allocation figures do not differ at all. A difference of two
-//!    neighbours that is more than [`JUMP`] times the largest one between repetitions is a change
-//!    of the program, be it of the newest commit. That repetitions agree must itself be no chance:
-//!    of all ways to hand out the runs to commits, at most one in 500 may agree so.
-//! 2. **By ranks**, in what the first rule leaves together: `noise.rs`, repeated in
-//!    both parts while steps are found (binary segmentation). Only a series' first test decides
-//!    whether there is any alarm, so that the parts add no false ones to an unchanged program.
+//!    neighbours above [`JUMP`] times the largest one between repetitions is a change of the
+//!    program, even at the newest commit. The agreement of repetitions must itself be no chance: of
+//!    all ways to assign the runs to commits, at most one in 500 may agree so.
+//! 2. **By ranks**, within the stretches that the first rule leaves: `noise.rs`, repeated in both
+//!    parts while steps are found (binary segmentation). Only a series' first test decides on an
+//!    alarm, so the parts add no false ones for an unchanged program.
 
 use crate::noise::{STRETCH_MIN, centred_ranks, chances, largest, lengths};
 use heaplab_experiment::results::Estimate;
@@ -49,7 +49,7 @@ pub struct Shift {
 pub struct Step {
     /// The first value of the new level.
     pub at: usize,
-    /// The earliest and the latest that it may be.
+    /// The earliest and the latest possible place.
     pub earliest: usize,
     /// See there.
     pub latest: usize,
@@ -57,7 +57,7 @@ pub struct Step {
     pub shift: Shift,
 }
 
-/// The steps of a series: of each commit its runs, none of them empty.
+/// The steps of a series: for each commit its runs, none empty.
 pub fn steps(series: &[Vec<f64>]) -> Vec<Step> {
     let middles: Vec<f64> = series.iter().map(|runs| median(runs).unwrap_or(0.0)).collect();
     let spread = spread_of_repetitions(series);
@@ -98,8 +98,8 @@ fn jumps(series: &[Vec<f64>], middles: &[f64], spread: f64) -> Vec<usize> {
     found
 }
 
-/// The chance that runs which are handed out blindly agree within each commit: groups of commits
-/// with one level, k of them, are the only ones that may swap.
+/// The chance that blindly assigned runs agree within each commit: only groups of commits with one
+/// level, k of them, may swap.
 fn chance_of_agreement(middles: &[f64], apart: f64, repetitions: usize) -> f64 {
     let mut sorted = middles.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -190,8 +190,8 @@ fn described(series: &[Vec<f64>], middles: &[f64], cuts: &[(usize, bool)]) -> Ve
     cuts.iter().enumerate().filter_map(step).collect()
 }
 
-/// The range of places that hold a step found at `at`: where it is found again in series that have
-/// the same levels and noise drawn from the same values.
+/// The range of places of a step found at `at`: where it is found again in series with the same
+/// levels and noise drawn from the same values.
 fn placed(values: &[f64], at: usize, offset: usize) -> (usize, usize) {
     let mut random = Random(7);
     let mut places: Vec<usize> = (0..RESAMPLED)
@@ -222,8 +222,8 @@ fn split(ranks: &[f64]) -> usize {
     best.1
 }
 
-/// How many of the newest values a step cannot be told of yet where only ranks can tell: as many as
-/// a stretch must have to be rarer than chance.
+/// Number of the newest values in which ranks cannot show a step yet: a stretch needs that many to
+/// be rarer than chance.
 pub fn undecided(series: &[Vec<f64>]) -> usize {
     let is_exact = spread_of_repetitions(series).is_some_and(|spread| spread == 0.0);
     if is_exact && series.len() > 2 {
@@ -273,7 +273,7 @@ mod tests {
         assert!((chance_of_agreement(&[1.0, 2.0], 0.0, 2) - 2.0 / 6.0).abs() < 1e-12);
         assert!(steps(&[vec![1.0; 2], vec![2.0; 2]]).is_empty());
         assert_eq!(steps(&[vec![1.0; 7], vec![2.0; 7]]).len(), 1);
-        // A commit that was run once tells no spread: ranks decide.
+        // A commit with a single run shows no spread: ranks decide.
         let mut series = exact(&[(5, 1.0), (5, 2.0)]);
         series[0] = vec![1.0];
         assert!(steps(&series).is_empty());

@@ -1,8 +1,8 @@
-//! The store: a folder with `store.json`, which says what is measured, and one small file a run.
+//! The store: a folder with `store.json`, which states the subject, and one small file a run.
 //!
-//! A file appears whole or not at all (written beside its name, then renamed), so that whatever
-//! ends a measurement leaves a store that can be read and gone on with. One writer at a time holds
-//! a lock; readers need none.
+//! A file appears whole or not at all (written beside its name, then renamed). So a measurement
+//! that ends in any way leaves a readable store, and can go on. One writer at a time holds a lock;
+//! readers need none.
 
 use crate::TrackError;
 use crate::run::{Commit, FORMAT, Run, VERSION};
@@ -21,18 +21,18 @@ const RUNS_MAX: usize = 100_000;
 /// Commits of a project: the largest have some millions.
 const PLACE_MAX: u64 = 1_000_000_000;
 
-/// What a store's runs have in common.
+/// The facts that a store's runs share.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
     /// The folder of the repository; where it lies is not compared.
     pub repository: String,
-    /// The name of the project's first commit, which tells projects apart.
+    /// The name of the project's first commit, which identifies the project.
     pub project: String,
-    /// Run by a shell in each commit's tree before it is measured.
+    /// Shell command run in each commit's tree before the measurement.
     pub build: Option<String>,
     /// The command that is measured.
     pub command: Vec<String>,
-    /// What is recorded: "malloc", "node", "jvm-metaspace", "ocaml".
+    /// The kind of recording: "malloc", "node", "jvm-metaspace", "ocaml".
     pub recorder: String,
     /// Which process is looked at; `None`: the one with the largest peak.
     pub process: Option<String>,
@@ -57,7 +57,7 @@ pub struct Store {
     runs: Vec<Run>,
 }
 
-/// A store that is written to; nobody else is while this lives.
+/// A store open for writing, with an exclusive lock.
 #[derive(Debug)]
 pub struct Writer {
     store: Store,
@@ -68,7 +68,7 @@ impl Store {
     /// Reads all runs, in the order of commits and repetitions.
     ///
     /// # Errors
-    /// No store is there, or a file of it is damaged or of a newer version.
+    /// The folder has no store, or a file of it is damaged or of a newer version.
     pub fn open(folder: &Path) -> Result<Store, TrackError> {
         let head = folder.join("store.json");
         if !head.exists() {
@@ -95,12 +95,12 @@ impl Store {
         Ok(Store { folder: folder.to_owned(), subject, runs })
     }
 
-    /// Where it is.
+    /// The store's folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// What is measured.
+    /// The subject.
     pub fn subject(&self) -> &Subject {
         &self.subject
     }
@@ -128,7 +128,7 @@ impl Writer {
     /// Opens a store to add runs of `subject`, or makes it.
     ///
     /// # Errors
-    /// It is another subject's, somebody writes to it, or it cannot be read or made.
+    /// The store has another subject, another writer has it open, or it cannot be read or made.
     pub fn open(folder: &Path, subject: &Subject) -> Result<Writer, TrackError> {
         let is_other = folder.exists()
             && !folder.join("store.json").exists()
@@ -154,7 +154,7 @@ impl Writer {
         Ok(Writer { store, _lock: lock })
     }
 
-    /// What is in it by now.
+    /// The store's present runs.
     pub fn store(&self) -> &Store {
         &self.store
     }
@@ -162,7 +162,7 @@ impl Writer {
     /// Adds a run.
     ///
     /// # Errors
-    /// It cannot be written; then nothing is there of it.
+    /// The run cannot be written; then the store has nothing of it.
     pub fn add(&mut self, run: Run) -> Result<(), TrackError> {
         let path = self.file(&run);
         write(&path, &run)?;
@@ -198,7 +198,7 @@ fn locked(folder: &Path) -> Result<File, TrackError> {
     let lock = lock.map_err(TrackError::io(&path, "open"))?;
     match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
         Err(rustix::io::Errno::WOULDBLOCK) => Err(TrackError::Busy(folder.to_owned())),
-        // A file system without locks: then nobody can be told of two writers.
+        // A file system without locks: nobody can detect two writers.
         _ => Ok(lock),
     }
 }
@@ -291,8 +291,8 @@ fn read_head(path: &Path) -> Result<Subject, TrackError> {
     Ok(parsed::<Head>(path, STORE_FORMAT)?.subject)
 }
 
-/// A run whose commit can be believed: its place is counted with, and its name is a part of the
-/// run's file name.
+/// Whether a run's commit is plausible: its place is used in counting, and its name is a part of
+/// the run's file name.
 fn read_run(path: &Path) -> Result<Run, TrackError> {
     let run: Run = parsed(path, FORMAT)?;
     let Commit { id, place, .. } = &run.commit;

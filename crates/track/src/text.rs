@@ -1,5 +1,4 @@
-//! A history as a person reads it in a terminal, and what a measurement and a bisection say on
-//! their way.
+//! A history as text for a terminal, and the messages of a measurement and a bisection.
 
 use crate::bisect::{Decision, Found, Side, SoughtStep};
 use crate::history::{Figure, History, Series, Stepped};
@@ -122,7 +121,7 @@ pub fn made_by(history: &History, step: &Stepped) -> String {
     format!("{named}, or another one {between} (95 %): heaplab track bisect finds it")
 }
 
-/// What a step changed.
+/// The change at a step.
 pub fn changed(series: &Series, step: &Stepped) -> String {
     let value = |value: f64| amount(series.figure, value);
     let change = &step.shift.change;
@@ -197,7 +196,7 @@ fn gaps(out: &mut Paint, history: &History, lines: &[&Series]) {
     }
 }
 
-/// What a series is called.
+/// The name of a series.
 pub fn name(series: &Series) -> &str {
     if series.phase.is_empty() { "the run" } else { &series.phase }
 }
@@ -212,7 +211,7 @@ fn range(series: &Series) -> String {
     format!("{} to {}", amount(series.figure, least), amount(series.figure, most))
 }
 
-/// The series as a line: a letter a commit, or as many commits as make it short enough.
+/// The series as a line: a letter for each commit, or for as many commits as make it short enough.
 fn drawn(history: &History, series: &Series) -> String {
     let values = || series.points.iter().map(|point| point.value);
     let least = values().fold(f64::INFINITY, f64::min);
@@ -257,7 +256,7 @@ pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     all.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
-/// A line about a commit that was measured, for logs; `None`: the store has no run of it.
+/// A line about a measured commit, for logs; `None`: the store has no run of it.
 pub fn measured(store: &Store, commit: &Commit) -> Option<String> {
     let mut runs = store.runs().iter().filter(|run| run.commit.id == commit.id);
     let what = match &runs.next_back()?.outcome {
@@ -301,7 +300,7 @@ pub fn decision(decision: &Decision, commit: &Commit, figure: Figure) -> String 
     )
 }
 
-/// What a bisection of `all` found, in a sentence.
+/// The result of a bisection of `all`, in a sentence.
 pub fn found(found: Found, all: &[Commit], sought: &SoughtStep) -> String {
     let title = sought.title();
     match found {

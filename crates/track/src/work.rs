@@ -1,8 +1,8 @@
 //! A command that is run to its end, for a while at most, and ended as a whole.
 //!
-//! It leads a process group of its own: what it started ends with it when its time is over,
-//! somebody interrupts the measurement, or heaplab is killed. Its output goes into a file, so that
-//! a build that writes megabytes neither fills memory nor waits for a reader.
+//! The command leads a process group of its own, so its children end with it when its time is over,
+//! somebody interrupts the measurement, or heaplab is killed. Its output goes into a file, so a
+//! build that writes megabytes neither fills memory nor waits for a reader.
 
 use crate::TrackError;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -36,11 +36,11 @@ pub enum Ended {
     Well,
     /// By the interruption.
     Stopped,
-    /// Otherwise: why, in words, and the last lines that it wrote.
+    /// On failure: the reason, and the command's last lines.
     Badly {
         /// Why.
         reason: String,
-        /// What it wrote last.
+        /// The command's last lines.
         output: String,
     },
 }
@@ -128,7 +128,7 @@ fn is_set_soon(stop: &AtomicBool) -> bool {
 
 fn end_group(leader: u32) {
     if let Some(group) = i32::try_from(leader).ok().and_then(Pid::from_raw) {
-        // What has ended meanwhile needs no signal.
+        // A process that has ended meanwhile needs no signal.
         let _ = kill_process_group(group, Signal::KILL);
     }
 }
@@ -141,7 +141,7 @@ fn described(status: ExitStatus) -> String {
     }
 }
 
-/// The last lines of what was written.
+/// The last lines of the output.
 fn tail(file: &mut File) -> String {
     let length = file.metadata().map_or(0, |metadata| metadata.len());
     let mut bytes = Vec::new();

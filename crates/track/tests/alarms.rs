@@ -61,7 +61,7 @@ fn history(
     (0..commits).map(|at| (0..runs).map(|_| kind(&mut noise) + level(at)).collect()).collect()
 }
 
-/// At most one alarm in 100 series of an unchanged program, whatever its noise.
+/// At most one alarm in 100 series of an unchanged program, for any noise.
 #[test]
 fn an_unchanged_program_gives_no_alarm() {
     for (name, kind) in KINDS {
@@ -77,7 +77,7 @@ fn an_unchanged_program_gives_no_alarm() {
     }
 }
 
-/// What is there is found: how often, by its size in deviations of the noise.
+/// How often a real step is found, by its size in deviations of the noise.
 #[test]
 fn steps_that_are_there_are_found() {
     let normal = KINDS[0].1;

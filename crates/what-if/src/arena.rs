@@ -37,13 +37,13 @@ impl Arenas {
         arena
     }
 
-    /// A block of `bytes` is born; gives the bytes of the chunk that has to be made for it.
+    /// A block of `bytes` is born; returns the bytes of a chunk that it needs.
     pub(crate) fn born(&mut self, arena: usize, bytes: u64) -> Option<u64> {
         self.arenas[arena].live += 1;
         self.takes(arena, bytes)
     }
 
-    /// A live block moves to a place of `bytes`; what it had stays in the arena.
+    /// A live block moves to a place of `bytes`; its old place stays in the arena.
     pub(crate) fn takes(&mut self, arena: usize, bytes: u64) -> Option<u64> {
         let needs = rounded(bytes);
         if needs > self.chunk_bytes / 2 {
@@ -63,7 +63,7 @@ impl Arenas {
         self.arenas[arena].chunks.push(chunk);
     }
 
-    /// A block is dead; gives the chunks, all of which die with the last block.
+    /// A block died; returns the chunks, all of which die with the last block.
     pub(crate) fn died(&mut self, arena: usize) -> Vec<ObjectId> {
         let of = &mut self.arenas[arena];
         of.live -= 1;

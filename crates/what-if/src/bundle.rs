@@ -6,7 +6,7 @@ use heaplab_trace::order::LiveSet;
 use heaplab_trace::{EventSource, FREED_BY_PROGRAM, Op};
 use std::path::{Path, PathBuf};
 
-/// What a change came to.
+/// The result of a change.
 #[derive(Clone, Debug)]
 pub struct Changed {
     /// What each rule did, in their order.
@@ -15,9 +15,8 @@ pub struct Changed {
     pub origin: Origin,
 }
 
-/// Writes `bundle` as it would be after `rules` to `path`; a bundle there is replaced. `process`:
-/// whose requests change, a row of `processes`; `None`: all. `progress` is told how many events
-/// were read.
+/// Writes `bundle` as changed by `rules` to `path`, and replaces a bundle there. `process`: whose
+/// requests change, a row of `processes`; `None`: all. `progress` gets the number of events read.
 ///
 /// # Errors
 /// No stack has a rule's function, a rule concerns no request, the workload is not one that can be
@@ -64,7 +63,7 @@ pub fn change(
         return Err(WhatIfError::Nothing { rule: rule.words() });
     }
     let origin = origin(bundle, rules);
-    // The system's view of the process is of the program as it was.
+    // The system's view of the process shows the unchanged program.
     let tables = heaplab_trace::tables::Tables {
         samples: Vec::new(),
         resident: Vec::new(),

@@ -1,10 +1,10 @@
-//! At most so many bytes live: a cache with a limit, which frees what is oldest.
+//! A cache with a limit of live bytes, which frees its oldest objects.
 
 use hashbrown::HashMap;
 use heaplab_trace::ObjectId;
 use std::collections::VecDeque;
 
-/// What is live, oldest first.
+/// The live objects, oldest first.
 #[derive(Debug)]
 pub(crate) struct Cache {
     most_bytes: u64,
@@ -19,8 +19,8 @@ impl Cache {
         Cache { most_bytes, live_bytes: 0, bytes: HashMap::new(), order: VecDeque::new() }
     }
 
-    /// The object, new or of another size, needs `bytes`: gives the oldest other one that has to
-    /// go first; `None`: it has room, or there is no other.
+    /// The object, new or resized, needs `bytes`: returns the oldest other object, which has to go
+    /// first; `None`: there is room, or no other object.
     pub(crate) fn too_old(&mut self, object: ObjectId, bytes: u64) -> Option<ObjectId> {
         let own = self.bytes.get(&object).copied().unwrap_or(0);
         if (self.live_bytes - own).saturating_add(bytes) <= self.most_bytes {

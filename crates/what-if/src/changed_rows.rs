@@ -16,7 +16,7 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// Learns what the recorded allocator gave for a request.
+    /// Learns the recorded allocator's usable size for a request.
     pub(crate) fn learn(&mut self, recorded: &Event) {
         if recorded.usable == 0
             || (self.usable.len() >= SIZES_MAX && !self.usable.contains_key(&recorded.size))
@@ -37,7 +37,7 @@ impl Written {
         Event { size: bytes, usable, address: 0, ..*now }
     }
 
-    /// A block is born in the place of what `now` asks for, or because of it.
+    /// A block is born in place of the request in `now`, or because of it.
     pub(crate) fn birth(
         &mut self,
         now: &Event,
@@ -62,7 +62,7 @@ impl Written {
         sink.push(&Event { op: Op::Realloc, object, ..self.request(now, bytes) })
     }
 
-    /// The block dies at the time of `now`, whatever that is.
+    /// The block dies at the time of `now`, for any event.
     pub(crate) fn death(
         &mut self,
         now: &Event,
@@ -76,7 +76,7 @@ impl Written {
         sink.push(&Event { stack, collection, ..free })
     }
 
-    /// A row as it was, about the same object by its new name.
+    /// The row unchanged, with the object's new number.
     pub(crate) fn row(
         &mut self,
         now: &Event,

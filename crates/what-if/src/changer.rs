@@ -1,8 +1,8 @@
 //! Events in, changed events out, row by row.
 //!
-//! An object is born by the rule of the stack that asks for it: the first rule that concerns the
-//! stack holds, after those that change sizes. A buffer grows by the rule of the stack that asks
-//! for more. Rows of other processes than the one looked at stay, but for their objects' numbers.
+//! An object follows the rule of the stack that asks for it: rules that change sizes first, then
+//! the first rule that concerns the stack. A buffer grows by the rule of the stack that asks for
+//! more. Rows of other processes stay, except for their objects' numbers.
 
 use crate::arena::{Arenas, rounded};
 use crate::cache::Cache;
@@ -25,7 +25,7 @@ const MALLOC_ALIGN_LOG2: u8 = 4;
 pub struct Changer {
     process: Option<u32>,
     states: Vec<State>,
-    /// By stack: the rule by which what it asks for lives, and one more; 0: none.
+    /// By stack: one more than the rule for the lives of its objects; 0: none.
     lives_by: Vec<u16>,
     /// By stack: the row of `size_rules`.
     sizes_by: Vec<u16>,
@@ -41,12 +41,12 @@ pub struct Changer {
     done: Vec<Done>,
 }
 
-/// What a rule did.
+/// The effect of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done {
-    /// Requests that it concerned.
+    /// Requests that the rule concerned.
     pub requests: u64,
-    /// Of them, those that are not made any more.
+    /// Of these, requests that are no longer made.
     pub spared: u64,
     /// Blocks that are freed earlier than they were.
     pub early: u64,
@@ -80,8 +80,8 @@ impl State {
 }
 
 impl Changer {
-    /// Begins with nothing seen. `process`: the row of `processes` whose requests change; `None`:
-    /// all.
+    /// Begins before the first event. `process`: the row of `processes` whose requests change;
+    /// `None`: all.
     ///
     /// # Errors
     /// No stack has a rule's function.
@@ -149,7 +149,7 @@ impl Changer {
         &self.done
     }
 
-    /// Takes the next event; what becomes of it goes to `sink`, now or a few events later.
+    /// Takes the next event; changed events go to `sink`, now or a few events later.
     ///
     /// # Errors
     /// `sink` refuses.
@@ -164,7 +164,7 @@ impl Changer {
         self.next(sink)
     }
 
-    /// Gives what is left.
+    /// Emits the remaining events.
     ///
     /// # Errors
     /// `sink` refuses.
@@ -218,8 +218,8 @@ impl Changer {
         }
     }
 
-    /// What an object is called in a row about it; `None`: there is no such object any more, or it
-    /// has no block of its own.
+    /// The object's number in a row about it; `None`: the object no longer exists, or has no block
+    /// of its own.
     fn now(&self, event: &Event, object: ObjectId) -> Option<ObjectId> {
         match self.objects.get(&object).filter(|_| !event.has(Flags::INHERITED)) {
             Some(object) => match object.holder {
@@ -230,7 +230,7 @@ impl Changer {
         }
     }
 
-    /// What a request asks for by the rules of sizes.
+    /// The size of a request by the rules of sizes.
     fn asks(&mut self, event: &Event) -> Asked {
         let set = self.sizes_by.get(event.stack as usize).copied().unwrap_or(0);
         for number in self.size_rules[usize::from(set)].iter().map(|number| usize::from(*number)) {
@@ -247,7 +247,7 @@ impl Changer {
     fn birth(&mut self, event: &Event, sink: &mut impl EventSink) -> Result<(), TraceError> {
         self.written.learn(event);
         let Asked { bytes, beside } = self.asks(event);
-        // Another stack may have asked for it last, by which it is of that rule's place.
+        // Another stack may have resized it last, so it belongs to that rule's place.
         let never_freed = self.states.iter().position(
             |state| matches!(state, State::DropUnfreed(objects) if objects.contains(event.object)),
         );
@@ -376,7 +376,8 @@ impl Changer {
         Ok(())
     }
 
-    /// A birth by a stack whose buffers grow otherwise: perhaps a step of one that grows by hand.
+    /// A birth by a stack whose buffers should grow in another way: perhaps a step of a buffer that
+    /// grows by hand.
     fn perhaps_grown(
         &mut self,
         event: &Event,

@@ -8,18 +8,18 @@ pub enum WhatIfError {
     /// A recording cannot be read, or a bundle cannot be written.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// A change is not written as it should be.
+    /// A change has the wrong form.
     #[error("{text:?}: expected {expected}")]
     Malformed {
-        /// As it was written.
+        /// The change as written.
         text: String,
-        /// How it is written.
+        /// The right form.
         expected: &'static str,
     },
     /// No stack of the recording has the function.
     #[error("no stack has a function called {name:?}{}", near_words(.near))]
     NoFunction {
-        /// As it was asked for.
+        /// The change as asked for.
         name: String,
         /// Functions with like names, at most a few.
         near: Vec<String>,

@@ -1,16 +1,16 @@
-//! A recorded workload as it would be if the program were changed: for whoever wants to know what
-//! a fix would save before any code is touched.
+//! A recorded workload as a changed program would have it, for developers who ask what a fix would
+//! save before they touch the code.
 //!
-//! A [`Rule`] says which requests it concerns (a [`Place`]) and what becomes of them (a
-//! [`Change`]). A [`Changer`] reads events and gives the changed ones, in an order that a program
-//! can have produced; [`change`] makes a bundle of another. What a change assumes is said by
-//! [`Rule::assumption`] and kept in the bundle's `meta.json`.
+//! A [`Rule`] says which requests it concerns (a [`Place`]) and how they change (a [`Change`]). A
+//! [`Changer`] reads events and emits the changed ones, in an order that a program can have
+//! produced. [`change`] makes a bundle of another. [`Rule::assumption`] states what a change
+//! assumes, and the bundle's `meta.json` keeps it.
 //!
 //! The ideas are the fixes of "Clownshoes available in sizes 2^10+1 and up!" (2011), "Please grow
 //! your buffers exponentially" (2014) and the Necko buffer cache of "MemShrink progress, week 31"
-//! (2012). Only requests are changed: what a program does with its memory between two of them is
-//! not in a recording, and a program that would ask differently because of the change does so in
-//! no row here.
+//! (2012). Only requests change. A recording does not have the program's use of its memory between
+//! two requests, and a program that would make other requests because of the change makes the old
+//! ones here.
 //!
 //! Memory follows the live objects that a rule concerns, and a quarter of a byte for every object
 //! born.

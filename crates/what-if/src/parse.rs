@@ -1,5 +1,4 @@
-//! Rules as they are written on a command line: `FUNCTION=2x`, `FUNCTION=64k`,
-//! `FUNCTION:4368=4096`.
+//! Rules as written on a command line: `FUNCTION=2x`, `FUNCTION=64k`, `FUNCTION:4368=4096`.
 
 use crate::{CHUNK_BYTES, Change, Growth, Place, Rule, SizeRow, Sizes, WhatIfError};
 
@@ -10,7 +9,7 @@ impl Rule {
     /// `FUNCTION=2x`, or `FUNCTION=pow2` for powers of two.
     ///
     /// # Errors
-    /// It is not written so.
+    /// The text has another form.
     pub fn grow(text: &str) -> Result<Rule, WhatIfError> {
         let growth = |text: &str| {
             if text == "pow2" {
@@ -28,7 +27,7 @@ impl Rule {
     /// `FUNCTION=64k`.
     ///
     /// # Errors
-    /// It is not written so.
+    /// The text has another form.
     pub fn cap(text: &str) -> Result<Rule, WhatIfError> {
         let parsed = text.rsplit_once('=').and_then(|(name, most)| Some((name, bytes(most)?)));
         let expected = "FUNCTION=BYTES, for example load_page=64k";
@@ -39,7 +38,7 @@ impl Rule {
     /// `FUNCTION`.
     ///
     /// # Errors
-    /// It is empty.
+    /// The name is empty.
     pub fn reuse(text: &str) -> Result<Rule, WhatIfError> {
         rule(text, text, Change::Reuse)
     }
@@ -47,7 +46,7 @@ impl Rule {
     /// `FUNCTION`.
     ///
     /// # Errors
-    /// It is empty.
+    /// The name is empty.
     pub fn dropped(text: &str) -> Result<Rule, WhatIfError> {
         rule(text, text, Change::Drop)
     }
@@ -55,7 +54,7 @@ impl Rule {
     /// `FUNCTION`, or `FUNCTION=16k` with the size of a chunk.
     ///
     /// # Errors
-    /// It is empty.
+    /// The name is empty.
     pub fn arena(text: &str) -> Result<Rule, WhatIfError> {
         // A function may have a `=` in its name.
         let sized = text
@@ -68,7 +67,7 @@ impl Rule {
     /// `FUNCTION:4368=4096`, `FUNCTION:4368=4096+272`, `FUNCTION:-8`.
     ///
     /// # Errors
-    /// It is not written so.
+    /// The text has another form.
     pub fn size(text: &str) -> Result<Rule, WhatIfError> {
         let (name, sizes) = sizes(text).ok_or_else(|| malformed(text, SIZE))?;
         rule(text, name, Change::Sizes(sizes))
@@ -100,7 +99,8 @@ fn sizes(text: &str) -> Option<(&str, Sizes)> {
     Some((name, Sizes::Table(vec![row])))
 }
 
-/// `4368`, `64k`, `1.5m`, `2g`, also as `64KiB`: in powers of 1024. At most what an object can be.
+/// `4368`, `64k`, `1.5m`, `2g`, also as `64KiB`, in powers of 1024. At most the largest size of an
+/// object.
 fn bytes(text: &str) -> Option<u64> {
     let digits = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.');
     let (number, unit) = text.split_at(digits.unwrap_or(text.len()));

@@ -1,4 +1,4 @@
-//! Which requests a rule concerns: those of a function and of what it calls, or those of given
+//! The requests that a rule concerns: those of a function and its callees, or those of given
 //! stacks.
 //!
 //! A function is named as `heaplab_trace` finds it (`Tables::stacks_through`).
@@ -10,7 +10,7 @@ use heaplab_trace::tables::Tables;
 /// Which requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Those whose stack has a function of this name.
+    /// Stacks with a function of this name.
     Function(String),
     /// Those of these stacks.
     Stacks {
@@ -29,7 +29,7 @@ impl Place {
         }
     }
 
-    /// For each row of `stacks`, whether it is of this place.
+    /// For each row of `stacks`, whether the place contains it.
     ///
     /// # Errors
     /// No stack has the function.

@@ -1,5 +1,4 @@
-//! Blocks that are kept and used again, as a program does with a buffer that it does not give
-//! back.
+//! Blocks that are kept and reused, as a program does with a buffer that it does not give back.
 //!
 //! A request gets the smallest kept block that is large enough and not over twice as large. Where
 //! none is, the kept block nearest in size goes and a new one is made, so that there are never more
@@ -14,12 +13,12 @@ pub(crate) struct Pool {
     kept: BTreeMap<u64, Vec<ObjectId>>,
 }
 
-/// What a request comes to.
+/// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     /// This kept block, of so many bytes.
     Kept(ObjectId, u64),
-    /// A new block; a kept one that does not fit is given up for it.
+    /// A new block; a kept block that does not fit is freed for it.
     New(Option<ObjectId>),
 }
 

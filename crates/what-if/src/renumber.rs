@@ -1,5 +1,4 @@
-//! What the objects are called after a change: births that went and births that came shift all
-//! later ids.
+//! Numbers of the objects after a change: removed and added births shift all later ids.
 //!
 //! Rows about forked copies and about objects that no rule concerns may name any object ever born,
 //! so every birth is remembered: 64 of them in two words, as long as none was added between them.
@@ -21,7 +20,8 @@ struct Block {
 #[derive(Debug, Default)]
 pub(crate) struct Renumber {
     blocks: Vec<Block>,
-    /// Blocks with births added between theirs: the new ids one by one, `GONE` where there is none.
+    /// Blocks of 64 births with added births among them: the new ids one by one, `GONE` for removed
+    /// ones.
     odd: HashMap<usize, Box<[ObjectId; BLOCK]>>,
     seen: u64,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Renumber {
 const GONE: ObjectId = u64::MAX;
 
 impl Renumber {
-    /// The next old id, and what it is called now; `None`: it is no more.
+    /// The next old id and its new one; `None`: the object no longer exists.
     pub(crate) fn born(&mut self, new: Option<ObjectId>) {
         let (block, bit) =
             ((self.seen / BLOCK as u64) as usize, (self.seen % BLOCK as u64) as usize);
@@ -57,7 +57,7 @@ impl Renumber {
         of.stayed |= 1 << bit;
     }
 
-    /// What the old id is called now; `None`: it is no more, or was never born.
+    /// The new id of an old one; `None`: the object no longer exists, or was never born.
     pub(crate) fn now(&self, old: ObjectId) -> Option<ObjectId> {
         let (block, bit) = ((old / BLOCK as u64) as usize, old % BLOCK as u64);
         let of = self.blocks.get(block)?;

@@ -2,7 +2,7 @@
 
 use crate::{Place, SizeRow};
 
-/// Bytes of an arena's chunk unless told.
+/// Default bytes of an arena's chunk.
 pub const CHUNK_BYTES: u64 = 64 * 1024;
 
 /// A change of the program: what, and where.
@@ -10,7 +10,7 @@ pub const CHUNK_BYTES: u64 = 64 * 1024;
 pub struct Rule {
     /// Which requests.
     pub place: Place,
-    /// What becomes of them.
+    /// The change of these requests.
     pub change: Change,
 }
 
@@ -26,12 +26,12 @@ pub enum Change {
         /// The most.
         bytes: u64,
     },
-    /// What is freed is kept, and used again where it is large enough and not over twice as large
-    /// as is asked for.
+    /// Freed blocks are kept, and reused if they are large enough and at most twice the requested
+    /// size.
     Reuse,
     /// They are not made.
     Drop,
-    /// Those whose blocks are never freed are not made.
+    /// Requests whose blocks are never freed are not made.
     DropUnfreed,
     /// They are taken from chunks that are freed together once the last block of a thread's arena
     /// is dead.
@@ -44,14 +44,14 @@ pub enum Change {
 /// How far a buffer that is too small grows ahead.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Growth {
-    /// To so many times what it has, a number above 1, or to what is asked for.
+    /// To this multiple of the present size, above 1, or to the requested size.
     Factor(f64),
-    /// To the power of two from what is asked for on.
+    /// To the next power of two from the requested size on.
     PowerOfTwo,
 }
 
 impl Growth {
-    /// What a buffer of `has_bytes` grows to when `bytes` do not fit.
+    /// The size to which a buffer of `has_bytes` grows when `bytes` do not fit.
     pub(crate) fn grown(self, has_bytes: u64, bytes: u64) -> u64 {
         match self {
             Growth::Factor(factor) => bytes.max((has_bytes as f64 * factor).ceil() as u64),
@@ -63,7 +63,7 @@ impl Growth {
 /// Other sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sizes {
-    /// Every request asks for so many bytes less; one that is no larger stays as it is.
+    /// Every request asks for this many bytes less; one that is no larger stays.
     Less(u64),
     /// Requests of these sizes ask for others.
     Table(Vec<SizeRow>),
@@ -94,7 +94,7 @@ impl Rule {
         format!("{place}: {what}")
     }
 
-    /// What the change takes for granted, a sentence.
+    /// The assumption of the change, a sentence.
     pub fn assumption(&self) -> &'static str {
         match &self.change {
             Change::Sizes(Sizes::Table(rows)) if rows.iter().any(|row| row.displaces) => {

@@ -1,7 +1,7 @@
 //! Requests that ask for other sizes.
 //!
-//! What a clownshoe's header pushes out of its block has to be somewhere, so a fixed request may
-//! owe further blocks: the same assumption as that of the finding's estimate.
+//! The part that a clownshoe's header pushes out of its block needs another place, so a fixed
+//! request may owe further blocks. The finding's estimate assumes the same.
 
 use crate::Sizes;
 use hashbrown::HashMap;
@@ -15,7 +15,7 @@ pub struct SizeRow {
     pub to: u64,
     /// A second block that lives as long, bytes; 0: none.
     pub beside: u64,
-    /// What is less than before fills further blocks of `to` bytes.
+    /// The bytes cut off fill further blocks of `to` bytes.
     pub displaces: bool,
 }
 
@@ -27,14 +27,14 @@ impl SizeRow {
     }
 }
 
-/// What one request becomes: bytes of the block, and of one that lives as long beside it (0: none).
+/// A changed request: bytes of the block, and of a further block with the same life (0: none).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
     pub(crate) bytes: u64,
     pub(crate) beside: u64,
 }
 
-/// The rows of one rule, with what they owe.
+/// The rows of one rule, with the owed bytes.
 #[derive(Debug)]
 pub(crate) struct Resizer {
     less: u64,
@@ -51,7 +51,7 @@ impl Resizer {
         }
     }
 
-    /// What a request of `size` bytes becomes; `None`: it stays as it is.
+    /// The change of a request of `size` bytes; `None`: it stays.
     pub(crate) fn asks(&mut self, size: u64) -> Option<Asked> {
         if self.less > 0 {
             return (size > self.less).then(|| Asked { bytes: size - self.less, beside: 0 });
@@ -61,7 +61,7 @@ impl Resizer {
         if row.displaces && row.to < row.from {
             let over = row.from - row.to;
             *owed += over;
-            // A further block loses as much of itself to what it carries.
+            // A further block loses the same part of itself.
             let payload = row.to.saturating_sub(over).max(1);
             if *owed >= payload {
                 *owed -= payload.min(*owed);

@@ -1,4 +1,4 @@
-//! Which step a bisection looks for, and what the runs of a commit say about that step.
+//! The step that a bisection looks for, and the side of a commit's runs.
 
 use super::Found;
 use crate::TrackError;
@@ -7,7 +7,7 @@ use crate::measure::Measurement;
 use crate::run::Commit;
 use std::path::PathBuf;
 
-/// A step whose commit is looked for.
+/// A step whose commit is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SoughtStep {
     /// The commits, `BEFORE..AFTER`.
@@ -92,7 +92,7 @@ impl SoughtStep {
     }
 }
 
-/// The recordings of the commits before and after what was found, where the store keeps both.
+/// The recordings of the commits before and after the found step, if the store keeps both.
 pub fn recordings(
     found: Found,
     commits: &[Commit],
