@@ -53,13 +53,13 @@ impl Change {
         self.low > 0 || self.high < 0
     }
 
-    /// The difference as a share of what was before; `None`: of nothing.
+    /// The difference as a share of the value before; `None`: that was 0.
     pub fn share(&self) -> Option<f64> {
         (self.before > 0).then(|| self.difference as f64 / self.before as f64)
     }
 }
 
-/// What the interval of so many runs is worth; `None`: one run a side has none.
+/// The confidence of an interval from so many runs; `None`: one run a side has none.
 pub(crate) fn confidence(before: usize, after: usize) -> Option<f64> {
     if before < 2 && after < 2 {
         return None;

@@ -1,4 +1,4 @@
-//! The comparison as data: whatever its text, its JSON and its page say comes from here.
+//! The comparison as data: the source of its text, its JSON and its page.
 
 use crate::change::{Change, confidence};
 use crate::findings::{self, FindingChange};
@@ -20,8 +20,8 @@ pub struct Comparison {
     pub warnings: Vec<String>,
     /// The moment at which live bytes are compared: "peak", "end", a mark, a time.
     pub moment: String,
-    /// What the intervals are worth: 0.95 where there are runs enough; `None`: one run a side, and
-    /// by how much runs differ by themselves is not known.
+    /// The confidence of the intervals: 0.95 with enough runs; `None`: one run a side, and the
+    /// spread of runs is unknown.
     pub confidence: Option<f64>,
     /// The runs before.
     pub before: Vec<Recorded>,
@@ -75,7 +75,7 @@ pub enum Presence {
     Both,
 }
 
-/// What a function, a stack or a call holds and asks for.
+/// Live and requested bytes of a function, a stack or a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 pub struct HeldChange {
     /// Bytes live at the moment.
@@ -99,7 +99,7 @@ impl HeldChange {
     }
 }
 
-/// What a function asks for itself.
+/// Requests of the function itself.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FunctionChange {
     /// Its name, without arguments; empty: no stack was recorded.
@@ -111,14 +111,14 @@ pub struct FunctionChange {
     pub held: HeldChange,
 }
 
-/// What is asked for by way of the same functions.
+/// Requests through the same functions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StackChange {
     /// Its functions, the innermost first.
     pub stack: Vec<String>,
     /// Which side has it.
     pub presence: Presence,
-    /// Whether a function of it was inlined on one side.
+    /// Whether one of its functions was inlined on one side.
     pub inlined: bool,
     /// Its numbers.
     #[serde(flatten)]
@@ -130,9 +130,9 @@ pub struct StackChange {
 /// A call that asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct LineChange {
-    /// Its line before; `None`: it is new. 0: not known.
+    /// The line before; `None`: the call is new. 0: unknown.
     pub before: Option<u32>,
-    /// Its line after; `None`: it is gone.
+    /// The line after; `None`: the call is gone.
     pub after: Option<u32>,
     /// Bytes live at the moment.
     pub live_bytes: Change,
@@ -140,7 +140,7 @@ pub struct LineChange {
     pub requests: Change,
 }
 
-/// What is asked for by a size.
+/// Requests by size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct SizeChange {
     /// Bytes asked for.

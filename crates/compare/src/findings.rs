@@ -1,8 +1,8 @@
 //! Findings of both sides: gone, new, moved to another function, more, less.
 //!
-//! A finding is the same on both sides where its kind and its function are. Of those that are left,
-//! two of a kind are one that moved where their stacks are the same but for inlining, or the same
-//! but for the innermost function, which then has another name.
+//! Findings of both sides match if kind and function are equal. Of the rest, two of a kind are one
+//! finding that moved, if their stacks are equal except for inlining, or except for the innermost
+//! function, which was renamed.
 
 use crate::change::Change;
 use crate::run::{FoundHere, Run};
@@ -22,16 +22,16 @@ pub enum Became {
     Moved,
     /// It needs less.
     Less,
-    /// It is not there any more.
+    /// The finding is gone.
     Gone,
-    /// It is as it was.
+    /// The finding is unchanged.
     Same,
 }
 
 /// A finding of either side.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FindingChange {
-    /// What became of it.
+    /// The fate of the finding.
     pub became: Became,
     /// "clownshoes", "growth", "churn", "leak".
     pub kind: &'static str,
@@ -55,8 +55,8 @@ type Key<'a> = (&'static str, &'a str);
 /// By side, the finding of each run that has it.
 type Runs<'a> = [Vec<Option<&'a FoundHere>>; 2];
 
-/// Of its bytes, so much has to differ for a finding to be more or less than it was: estimates of
-/// equal programs differ by some bytes.
+/// Least relative difference for a finding to count as more or less: estimates of equal programs
+/// differ by some bytes.
 const FELT: f64 = 0.01;
 
 fn is_felt(change: &Change) -> bool {
@@ -100,7 +100,7 @@ pub(crate) fn compared(
     rows
 }
 
-/// From a finding that only the runs after have to the one that it was before.
+/// From a finding of the later runs alone to the earlier one that it was.
 fn moves<'a>(
     found: &BTreeMap<Key<'a>, Runs<'a>>,
     inlined: &HashMap<Vec<u32>, Vec<u32>>,

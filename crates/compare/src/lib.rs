@@ -1,11 +1,11 @@
 //! Recordings of a program before and after a change: what differs, and whether that is more than
 //! runs differ by themselves.
 //!
-//! For whoever asks whether a change helped. Each recording is read once and reduced to its
-//! distinct stacks and sizes ([`Reducer::reduce`]), so that a comparison of long recordings needs
-//! the memory of one pass. [`Reducer::compare`] matches them over builds: by function names and not
-//! by addresses, through lines that moved and functions that were inlined. The result
-//! ([`Comparison`]) is rendered as text ([`text`]), as JSON ([`json`]) and as a page ([`page`]).
+//! For developers who ask whether a change helped. Each recording is read once and reduced to its
+//! distinct stacks and sizes ([`Reducer::reduce`]), so a comparison of long recordings needs the
+//! memory of one pass. [`Reducer::compare`] matches them over builds: by function names and not by
+//! addresses, through lines that moved and functions that were inlined. The result ([`Comparison`])
+//! is rendered as text ([`text`]), as JSON ([`json`]) and as a page ([`page`]).
 //!
 //! With several recordings a side every difference has the interval of the rank-sum test
 //! (`heaplab_experiment::statistics::shift_apart`). An interval that holds zero is no difference.

@@ -16,7 +16,7 @@ impl Limit {
     /// `2%`, or bytes with a unit: `64kB`.
     ///
     /// # Errors
-    /// Says what is expected.
+    /// The expected form.
     pub fn parse(text: &str) -> Result<Limit, String> {
         let limit = match text.trim().strip_suffix('%') {
             Some(percent) => {

@@ -1,10 +1,10 @@
 //! Which stack of one build is which of the other, and which line of a function is which.
 //!
-//! Stacks of the same functions are the same, whatever their addresses and lines. Of those that are
-//! left, two are the same if the functions of one are among those of the other in the same order,
-//! and both ask about as often: a function between them was inlined in one build and its frame is
-//! gone. The longer of the two says more, and names both. Nothing here depends on which side is
-//! before: what goes one way comes back the other.
+//! Stacks with the same functions match, whatever their addresses and lines. Of the rest, two match
+//! if the functions of one are among those of the other in the same order, and both make about as
+//! many requests: a function between them was inlined in one build, and its frame is gone. The
+//! longer of the two names both. Nothing here depends on which side is before: swapped sides give
+//! the same matching.
 
 use hashbrown::{HashMap, HashSet};
 use std::cmp::Ordering;
@@ -40,8 +40,8 @@ pub(crate) fn inlined(
             }
         }
     }
-    // The pairs that are most alike first. Those that are alike in all are in the order of paths,
-    // which no side decides.
+    // The most similar pairs first. Equally similar ones are in the order of paths, independent of
+    // the sides.
     pairs.sort_by(|a, b| {
         likeness(b).cmp(&likeness(a)).then_with(|| (a.0.path, a.1.path).cmp(&(b.0.path, b.1.path)))
     });
@@ -81,9 +81,9 @@ fn is_among(shorter: &[u32], longer: &[u32]) -> bool {
 /// A line before and after; `None`: the other side has it alone.
 pub(crate) type Lines = (Option<u32>, Option<u32>);
 
-/// Lines of one function's calls, before and after: as many on both sides are the same in their
-/// order; else each is the nearest of the other side that is not nearer to another. Gives pairs,
-/// and those that one side has alone.
+/// Matches the lines of one function's calls, before and after. Equal numbers on both sides match
+/// in order. Otherwise each line matches the nearest of the other side, unless that is nearer to
+/// another. Returns pairs, and unmatched lines of either side.
 pub(crate) fn lines(before: &[u32], after: &[u32]) -> Vec<Lines> {
     let (mut before, mut after) = (before.to_vec(), after.to_vec());
     before.sort_unstable();

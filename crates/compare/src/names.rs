@@ -55,7 +55,7 @@ impl<'a> Paths<'a> {
     }
 
     /// The functions of a stack, the innermost first, without the frames of allocation itself, and
-    /// the line of the innermost: 0 where it is not known.
+    /// the line of the innermost: 0 if unknown.
     pub(crate) fn of(&mut self, names: &mut Names, stack: StackId) -> (Vec<u32>, u32) {
         let frames: Vec<u32> = self.tables.frames_of(stack).collect();
         let frames = &frames[self.tables.wrappers(&frames)..];

@@ -122,7 +122,7 @@ fn flame(of: &Comparison) -> (Option<model::Flame>, Vec<model::Frame>) {
     } else {
         of.moment.clone()
     };
-    /// What it is called, its unit, and where it stands.
+    /// The name, the unit, and the place.
     type Quantity = (String, &'static str, fn(&HeldChange) -> &Change);
     let quantities: [Quantity; 3] = [
         (format!("live at {at}, bytes"), "byte", |held| &held.live_bytes),

@@ -1,5 +1,4 @@
-//! One recording, reduced to what is compared: nothing of its size stays but its distinct stacks
-//! and sizes.
+//! One recording, reduced for the comparison: only its distinct stacks and sizes remain.
 
 use crate::names::{Names, Paths};
 use hashbrown::HashMap;
@@ -13,7 +12,7 @@ use heaplab_trace::tables::process_label;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What is counted of a function, a stack, a call.
+/// The counts of a function, a stack, a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Held {
     /// Bytes live at the moment.
@@ -80,7 +79,7 @@ pub(crate) struct FoundHere {
     pub(crate) path: Vec<u32>,
 }
 
-/// What a recording is, for a person and in JSON.
+/// The recording's description, for a person and in JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Recorded {
     /// Where it lies.
@@ -121,7 +120,7 @@ pub struct Run {
     pub(crate) drawn: Drawn,
 }
 
-/// What the page draws of one recording as a report does.
+/// The part of one recording that the page draws as a report does.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Drawn {
     pub(crate) recording: model::Recording,
@@ -130,14 +129,14 @@ pub(crate) struct Drawn {
     pub(crate) metaspaces: [u8; 0],
 }
 
-/// Reduces recordings, and knows the functions of all of them.
+/// Reduces recordings, and numbers the functions of all of them.
 #[derive(Debug, Default)]
 pub struct Reducer {
     pub(crate) names: Names,
 }
 
 impl Reducer {
-    /// What is compared of a recording that was looked at with `shown` a moment of it.
+    /// The reduced recording, from an analysis with `shown` as its moment.
     pub fn reduce(&mut self, bundle: &Bundle, analysis: &Analysis, shown: &Shown) -> Run {
         let (tables, meta, profile) = (bundle.tables(), bundle.meta(), &analysis.profile);
         let Shown::At { moment } = shown else {

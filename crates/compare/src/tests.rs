@@ -1,4 +1,4 @@
-//! Comparisons of made runs: what holds of any.
+//! Comparisons of generated runs: properties of every comparison.
 
 use crate::{Became, Comparison, Figure, Outcome, Presence, Reducer, Run};
 use heaplab_report::{Shown, analyse};
@@ -156,7 +156,7 @@ fn a_run_that_is_given_twice_is_no_second_run() {
 }
 
 proptest! {
-    /// Whatever two sides have, each stack of either is in one row, and the way back is the same
+    /// For any two sides, each stack of either is in one row, and swapped sides give the same
     /// matching.
     #[test]
     fn no_stack_is_lost_or_counted_twice(

@@ -48,7 +48,7 @@ fn recordings(paint: &mut Paint, side: &str, runs: &[Recorded]) {
     }
 }
 
-/// A name has so many columns beside an interval; else the interval has a line of its own.
+/// Columns for a name beside an interval; with fewer, the interval has a line of its own.
 const NAME_WIDTH_MIN: usize = 34;
 
 /// A table of changes: what differs, and its name.
@@ -123,7 +123,7 @@ impl Changes {
     }
 }
 
-/// What a figure is called.
+/// The name of a figure.
 pub(crate) fn figure_name(figure: Figure, moment: &str) -> String {
     let at = match moment {
         "peak" => "the peak".into(),
@@ -253,7 +253,7 @@ fn named(name: &str, presence: Presence) -> String {
     }
 }
 
-/// What a leak is found by: the peak may be the same.
+/// A leak shows at the end: the peak may be equal.
 fn functions_at_end(paint: &mut Paint, of: &Comparison, rows: &[&FunctionChange], top: usize) {
     let end = |row: &FunctionChange| row.held.end_bytes;
     let differs = |row: &FunctionChange| end(row).difference != 0 && end(row).is_beyond_spread();

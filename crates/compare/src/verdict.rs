@@ -11,7 +11,7 @@ use serde::Serialize;
 const SMALL: f64 = 0.001;
 /// Functions that are named as the reason.
 const REASONS_MAX: usize = 3;
-/// So much of the difference have the named functions to explain.
+/// The named functions must explain this share of the difference.
 const EXPLAINED: f64 = 0.7;
 /// A figure of the run is worth a sentence from this share on.
 const WORTH_A_SENTENCE: f64 = 0.01;
@@ -61,7 +61,7 @@ pub(crate) fn verdict(of: &Comparison) -> Verdict {
     Verdict { outcome, sentences }
 }
 
-/// What a change of live bytes is, where the spread of runs is known or not.
+/// The kind of a change of live bytes, with or without a known spread of runs.
 pub(crate) fn outcome(live: &Change, spread_is_known: bool) -> Outcome {
     let is_small = !spread_is_known && live.share().is_some_and(|share| share.abs() < SMALL);
     match live.difference {
@@ -71,8 +71,8 @@ pub(crate) fn outcome(live: &Change, spread_is_known: bool) -> Outcome {
     }
 }
 
-/// What is live at the end, where that differs and is neither the moment that is compared nor
-/// little beside it.
+/// The bytes live at the end, if they differ, are not the compared moment, and are large enough
+/// beside it.
 fn kept(of: &Comparison, live: &Change, end: &Change) -> Option<Change> {
     let least = live.before.max(live.after) as f64 * SMALL;
     let is_kept = of.moment != "end"
@@ -143,8 +143,7 @@ fn first(of: &Comparison, live: &Change, outcome: Outcome) -> String {
     )
 }
 
-/// The functions that have most of the difference, in its direction; where few do not, how many it
-/// is spread over.
+/// The functions with most of the difference, in its direction; if many share it, their number.
 fn because(of: &Comparison, live: &Change, at: fn(&HeldChange) -> &Change) -> String {
     let wanted = live.difference.signum();
     let word = more_or_less(live);
@@ -187,7 +186,7 @@ fn over_the_run(allocations: &Change, requested: &Change) -> Option<String> {
     (!parts.is_empty()).then(|| format!("Over the run it {}.", parts.join(" and ")))
 }
 
-/// What the numbers are worth.
+/// The reliability of the numbers.
 fn worth(of: &Comparison) -> String {
     match of.confidence {
         None => "One recording a side: by how much runs differ by themselves is not known. Give several: heaplab compare a1 a2 a3 a4 -- b1 b2 b3 b4.".into(),
@@ -216,7 +215,7 @@ pub(crate) fn signed(difference: i64) -> String {
     format!("{sign}{}", bytes(difference.unsigned_abs()))
 }
 
-/// With its sign: `-23 %`; a multiple of what was before from tenfold on: `x 80`.
+/// With its sign: `-23 %`; from tenfold on, a multiple of the value before: `x 80`.
 pub(crate) fn signed_percent(share: f64) -> String {
     if share >= 9.0 {
         return format!("x {:.0}", share + 1.0);

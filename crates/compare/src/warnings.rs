@@ -1,10 +1,10 @@
-//! What to know of the recordings before believing a comparison of them.
+//! Facts about the recordings that a reader must know before believing a comparison.
 
 use crate::run::Run;
 use hashbrown::HashSet;
 use heaplab_text::words::percent;
 
-/// Programs of other names have to share so much of what they ask for to be one program renamed.
+/// Programs with different names must share this part of their requests to be one renamed program.
 const SHARED_LEAST: f64 = 0.1;
 
 pub(crate) fn warnings(sides: [&[Run]; 2]) -> Vec<String> {

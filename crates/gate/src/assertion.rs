@@ -1,5 +1,4 @@
-//! One assertion: its names, what it says of a recording, and which functions have most where it
-//! fails.
+//! One assertion: its names, its result for a recording, and the largest functions if it fails.
 
 use crate::baseline::{replaced, split};
 use crate::junit::{Case, Outcome};
@@ -13,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Functions named where an assertion fails.
 const LARGEST: usize = 3;
 
-/// An assertion whose names are all known.
+/// An assertion with known names only.
 #[derive(Clone, Debug)]
 pub struct Assertion {
     text: String,
@@ -25,13 +24,13 @@ pub struct Assertion {
 pub struct Asked {
     /// `peak`, `leaked("parse_*")`.
     pub call: String,
-    /// Whether it is the baseline's.
+    /// Whether the value is the baseline's.
     pub of_baseline: bool,
     /// Bytes or a count.
     pub value: u64,
-    /// Whether it is bytes.
+    /// Whether the value is in bytes.
     pub is_bytes: bool,
-    /// Where the assertion fails, the functions that have most of it.
+    /// If the assertion fails, the functions with the largest shares.
     pub largest: Vec<Largest>,
 }
 
@@ -44,14 +43,14 @@ pub struct Largest {
     pub value: u64,
 }
 
-/// What an assertion says of a recording.
+/// The result of an assertion for a recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Checked {
-    /// As it was written.
+    /// The assertion as written.
     pub assertion: String,
     /// Whether it holds.
     pub holds: bool,
-    /// The values that it asked for, each once.
+    /// The values used, each once.
     pub values: Vec<Asked>,
 }
 
@@ -63,7 +62,7 @@ impl Checked {
         Case { name: self.assertion.clone(), result }
     }
 
-    /// The values, a line each, and the functions with most of those that fail.
+    /// The values, a line each, and the largest functions of those that fail.
     pub fn values_text(&self) -> Vec<String> {
         let number = |asked: &Asked, value: u64| {
             if asked.is_bytes { bytes(value) } else { count(value) }
@@ -85,10 +84,10 @@ impl Checked {
 }
 
 impl Assertion {
-    /// Reads an assertion and checks that every name in it is known, and that it compares numbers.
+    /// Reads an assertion. Checks that every name in it is known, and that it compares numbers.
     ///
     /// # Errors
-    /// The text is no such assertion; the error points at the place.
+    /// The text is not an assertion; the error points at the place.
     pub fn read(text: &str) -> Result<Assertion, Misread> {
         let written = Expression::read(text)?;
         let mut found: Option<(usize, String)> = None;
@@ -126,7 +125,7 @@ impl Assertion {
         Err(Tokens::of(text)?.misread_at(place, why))
     }
 
-    /// As it was written.
+    /// The assertion as written.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -153,8 +152,7 @@ impl Assertion {
     /// Whether it holds.
     ///
     /// # Errors
-    /// A value was not measured, or something is divided by zero; a baseline is asked for and there
-    /// is none.
+    /// A value was not measured, a divisor is zero, or the baseline is missing.
     pub fn check(
         &self,
         recording: &Measured<'_>,

@@ -1,8 +1,8 @@
-//! `baseline`: what the other side of its comparison is in the recording of `--baseline`.
+//! The name `baseline`: the other side of its comparison, in the recording of `--baseline`.
 //!
-//! `peak < 1.1 * baseline` compares the peak with that of the baseline. The name is replaced while
-//! an assertion is read: by the other side, whose names are marked as the baseline's. So that
-//! nobody is misled, a side has either `baseline` or names of the recording, and never both.
+//! `peak < 1.1 * baseline` compares the peak with that of the baseline. While an assertion is read,
+//! the other side replaces the name, with its names marked as the baseline's. To mislead nobody, a
+//! side has either `baseline` or names of the recording, never both.
 
 use heaplab_expression::Expression;
 use heaplab_trace::tables::Tables;
@@ -20,7 +20,7 @@ pub(crate) fn split(name: &str) -> (bool, &str) {
     }
 }
 
-/// The expression with `baseline` replaced. The error is a place and what is wrong there.
+/// The expression with `baseline` replaced. The error is a place and the fault there.
 pub(crate) fn replaced(expression: &Expression) -> Result<Expression, (usize, String)> {
     let all = |each: &[Expression]| each.iter().map(replaced).collect::<Result<Vec<_>, _>>();
     Ok(match expression {
@@ -42,7 +42,7 @@ pub(crate) fn replaced(expression: &Expression) -> Result<Expression, (usize, St
     })
 }
 
-/// Where `baseline` stands in it.
+/// The places of `baseline` in it.
 fn place(expression: &Expression) -> Option<usize> {
     let mut place = None;
     expression.names(&mut |name, _, at| {

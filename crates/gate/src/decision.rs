@@ -1,4 +1,4 @@
-//! What a gate of any kind decides: of a recording, of a heap snapshot.
+//! The decision of a gate, for a recording or a heap snapshot.
 
 use crate::junit::{Case, Outcome};
 

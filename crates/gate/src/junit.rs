@@ -11,7 +11,7 @@ use std::fmt::Write;
 pub struct Case {
     /// The assertion.
     pub name: String,
-    /// What came of it.
+    /// The result.
     pub result: Outcome,
 }
 

@@ -1,10 +1,10 @@
-//! What has to hold of a recording: assertions for CI, with a baseline.
+//! Conditions on a recording: assertions for CI, with a baseline.
 //!
-//! For whoever wants a change of the program that costs memory to fail its build. An [`Assertion`]
-//! is a condition in the language of `heaplab_expression` over the names that [`Measured`] knows:
-//! bytes and counts of the whole run, of functions, of marks. [`Answer`] checks several against a
-//! recording. [`Decision`] is what a gate of any kind comes to (heap snapshots have one, too), and
-//! [`junit`] writes it for a CI server.
+//! For projects whose build must fail when a change costs memory. An [`Assertion`] is a condition
+//! in the language of `heaplab_expression` over the names that [`Measured`] knows: bytes and counts
+//! of the whole run, of functions, of marks. [`Answer`] checks several against a recording.
+//! [`Decision`] is the result of a gate of any kind (heap snapshots have one, too), and [`junit`]
+//! writes it for a CI server.
 //!
 //! ```
 //! use heaplab_gate::Assertion;

@@ -1,4 +1,4 @@
-//! What an assertion can ask of a recording.
+//! The values that an assertion can use.
 
 use crate::names::{Takes, known};
 use heaplab_profile::{Profile, StackRow, resident_peak};
@@ -7,7 +7,7 @@ use heaplab_trace::bundle::Bundle;
 use heaplab_trace::tables::{Tables, bare_name};
 use std::collections::BTreeMap;
 
-/// Why a value cannot be said; the text says what there is.
+/// Why a value is unknown; the text lists the known ones.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unmeasured(pub String);
@@ -32,7 +32,7 @@ impl<'a> Measured<'a> {
     /// The value of a name, with its argument or without.
     ///
     /// # Errors
-    /// It was not measured, or there is no such mark.
+    /// The value was not measured, or the mark does not exist.
     pub fn value(&self, name: &str, argument: &str) -> Result<u64, Unmeasured> {
         let profile = &self.analysis.profile;
         if argument.is_empty() {
@@ -95,8 +95,7 @@ impl<'a> Measured<'a> {
         numbered(&self.analysis.findings).into_iter().filter(|found| is_meant(found)).count() as u64
     }
 
-    /// The stacks through a function with what each has of a name; of all functions where it is
-    /// empty.
+    /// The stacks through a function with their shares of a name; an empty function means all.
     fn rows(&self, name: &str, function: &str) -> impl Iterator<Item = (u32, u64)> + use<'a> {
         let through = (!function.is_empty()).then(|| self.tables().stacks_through(function));
         let value: fn(&StackRow) -> u64 = match name {
@@ -137,7 +136,7 @@ impl<'a> Measured<'a> {
         functions
     }
 
-    /// What a function may have been meant by that no stack of the recording has; `None`: one has.
+    /// Suggests a function if no stack of the recording has this one; `None`: a stack has it.
     pub fn unknown(&self, function: &str) -> Option<String> {
         if self.tables().stacks_through(function).contains(&true) {
             return None;

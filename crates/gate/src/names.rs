@@ -1,6 +1,6 @@
 //! The names that an assertion may use.
 
-/// A name, and what it takes.
+/// A name and its parameter.
 pub(crate) struct Name {
     pub(crate) text: &'static str,
     pub(crate) takes: Takes,

@@ -1,4 +1,4 @@
-//! A gate of a recording: assertions checked against it, and what to doubt of them.
+//! A gate of a recording: assertions checked against it, and reasons for doubt.
 
 use crate::assertion::{Assertion, Checked};
 use crate::baseline::share_few_functions;
@@ -15,7 +15,7 @@ use serde::Serialize;
 pub struct Recording {
     /// The recording.
     pub bundle: Bundle,
-    /// What is known of the process that is looked at.
+    /// The facts about the process.
     pub analysis: Analysis,
 }
 
@@ -28,7 +28,7 @@ impl Recording {
         (name, process_label(processes, row))
     }
 
-    /// Which of several processes is looked at, where nobody has said which.
+    /// The chosen process of several, if the user chose none.
     fn note(&self) -> Option<String> {
         let peaks = &self.analysis.peaks;
         let (name, label) = self.program();
@@ -59,7 +59,7 @@ pub struct Answer {
     pub assertions: Vec<Checked>,
     /// Functions that no stack has, a sentence each.
     pub unknown_functions: Vec<String>,
-    /// What a gate makes of that.
+    /// The gate's decision.
     #[serde(skip)]
     pub decision: Decision,
 }
@@ -68,7 +68,7 @@ impl Answer {
     /// Checks assertions.
     ///
     /// # Errors
-    /// One asks for what was not measured.
+    /// An assertion uses a value that was not measured.
     pub fn of(
         assertions: &[Assertion],
         recording: &Recording,
