@@ -196,7 +196,7 @@ fn files_that_say_nothing_of_leaks_are_refused() {
     refused(&["leaks", "b", "a", "c"], "a: it is older than the file before");
     refused(&["leaks", "a", "c", "b"], "b: it is older than the file before");
     refused(&["leaks", "a", "b", "b"], "b is named twice");
-    refused(&["leaks", "a", "b", "c", "--where", "size > 1"], "size is no field of an object");
+    refused(&["leaks", "a", "b", "c", "--where", "size > 1"], "size is not a field of an object");
     let missing = heaplab(folder.path(), &["leaks", "a", "b", "d"]);
     assert!(missing.status.code() == Some(1) && said(&missing).contains("cannot open d"));
     let unasked = heaplab(folder.path(), &["check", "c", "--assert", "leaked() = 0"]);

@@ -130,7 +130,7 @@ fn a_summary_has_devtools_classes() {
     assert!(!passing("*").starts_with("of which 0 objects"), "{}", passing("*"));
     let wrong = heaplab(&["summary"], &path, &["--filter", "context:@3"]);
     assert!(
-        String::from_utf8_lossy(&wrong.stderr).contains("is no native context; there are @"),
+        String::from_utf8_lossy(&wrong.stderr).contains("is not a native context; there are @"),
         "{wrong:?}"
     );
     let wrong = heaplab(&["summary"], &path, &["--filter", "allocated-by:main"]);

@@ -37,20 +37,20 @@ const VERSION: u32 = 5;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IndexError {
     /// The file is not an index, was cut, or was damaged.
-    #[error("the index is damaged: expected {expected}; it is to be written anew")]
+    #[error("the index is damaged: expected {expected}; rebuild it")]
     Damaged {
         /// What should be there.
         expected: &'static str,
     },
     /// It was written by another version of heaplab.
-    #[error("the index has version {found}, expected {VERSION}; it is to be written anew")]
+    #[error("the index has version {found}, expected {VERSION}; rebuild it")]
     Version {
         /// Its version.
         found: u32,
     },
     /// The rules of analysis have changed since: its answers may not be those of today.
     #[error(
-        "the index was made by version {found} of the rules of analysis, expected {RULES_VERSION}; it is to be written anew"
+        "the index was made by version {found} of the rules of analysis, expected {RULES_VERSION}; rebuild it"
     )]
     Rules {
         /// Their version.
@@ -58,7 +58,7 @@ pub enum IndexError {
     },
     /// It belongs to another file, to this one before it changed, or to other options.
     #[error(
-        "the index belongs to another file, to this one before it changed, or to other options; it is to be written anew"
+        "the index belongs to another file, to this one before it changed, or to other options; rebuild it"
     )]
     Stale,
 }

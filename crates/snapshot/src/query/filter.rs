@@ -79,7 +79,7 @@ impl Wanted {
                 let contexts = analysis.native_contexts().contexts;
                 if !contexts.contains(&node) {
                     not_there!(
-                        "@{id} is no native context; there are {}",
+                        "@{id} is not a native context; there are {}",
                         listed(analysis, &contexts)
                     );
                 }
@@ -148,7 +148,7 @@ fn allocator(analysis: &Analysis, wanted: &str) -> Result<u32, NotThere> {
     let sites = analysis.allocation_sites();
     if sites.is_empty() {
         not_there!(
-            "the file does not tell who allocated what: take it while allocations are tracked"
+            "the file has no allocation sites: take it while allocations are tracked"
         );
     }
     let found: Vec<(u32, [String; 4])> = sites

@@ -206,7 +206,7 @@ fn condition(tokens: &mut Tokens) -> Result<Expression, Misread> {
         None => Ok(condition),
         Some((name, place)) => Err(tokens.misread_at(
             place,
-            format!("{name} is no field of an object; there are {}", of_objects()),
+            format!("{name} is not a field of an object; there are {}", of_objects()),
         )),
     }
 }
@@ -255,7 +255,7 @@ mod tests {
         let misread = |text: &str| Plan::read(text).unwrap_err().to_string();
         assert!(
             misread("where size > 1")
-                .starts_with("size is no field of an object; there are id, type")
+                .starts_with("size is not a field of an object; there are id, type")
         );
         assert!(
             misread("sort retained | where id = 1")

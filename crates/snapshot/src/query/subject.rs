@@ -25,7 +25,7 @@ impl std::str::FromStr for Subject {
                 Err("expected an object such as @4711, or a class such as Session".into())
             }
             Err(_) if text.starts_with('@') => {
-                Err(format!("{text} is no object: expected @ and a number below 2^32"))
+                Err(format!("{text} is not an object: expected @ and a number below 2^32"))
             }
             Err(_) => Ok(Subject::Classes(Pattern::new(text))),
         }

@@ -110,7 +110,7 @@ impl<'a> Cursor<'a> {
         // A number at the very end may be half of one: its list must go on.
         match self.at {
             at if at == from => Err(self.error(what)),
-            at if at == self.bytes.len() => Err(self.error("what comes behind a number")),
+            at if at == self.bytes.len() => Err(self.error("the text behind a number")),
             _ => Ok(value),
         }
     }
