@@ -50,7 +50,7 @@ impl Address {
         })?;
         let odd = |text: &str| text.chars().any(|each| each.is_whitespace() || each.is_control());
         if host.is_empty() || odd(host) || odd(path) {
-            return Err(wrong("there is no host in it, or a space"));
+            return Err(wrong("it lacks a host, or has a space"));
         }
         Ok(Address { host: host.into(), port, path: path.into() })
     }

@@ -36,7 +36,7 @@ impl Browser {
     pub fn start(command: Option<&Path>) -> Result<Browser, CaptureError> {
         let profile = tempfile::Builder::new().prefix("heaplab-chromium-").tempdir();
         let profile = profile.map_err(|error| {
-            CaptureError::Browser(format!("there is no folder for its profile: {error}"))
+            CaptureError::Browser(format!("cannot make a folder for its profile: {error}"))
         })?;
         let names = match command {
             Some(command) => vec![command],

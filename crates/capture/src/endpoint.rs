@@ -65,7 +65,7 @@ pub fn pages(address: &Address, options: &Options) -> Result<Vec<Page>, CaptureE
     let body = http::get(address, "/json/list", options)?;
     serde_json::from_slice(&body).map_err(|error| CaptureError::NoInspector {
         address: address.host_port(),
-        what: format!("its /json/list is no list of targets ({error})"),
+        what: format!("its /json/list is not a list of targets ({error})"),
     })
 }
 
@@ -88,8 +88,8 @@ fn choose(
     let why = match pages.iter().filter(|page| fits(page)).count() {
         1 => None,
         0 if pages.is_empty() => Some("there is no target"),
-        0 => Some("there is no such target"),
-        _ => Some("there is more than one target"),
+        0 => Some("no target fits"),
+        _ => Some("several targets fit"),
     };
     if let Some(why) = why {
         let line = |page: &Page| format!("\n  {} {:?} {}", page.kind, page.title, page.url);
@@ -102,10 +102,7 @@ fn choose(
     let page = pages.into_iter().find(fits).expect("one fits");
     let socket = page.socket.ok_or_else(|| CaptureError::NoInspector {
         address: address.host_port(),
-        what: format!(
-            "{:?} is being debugged by somebody else, who has to let go first",
-            page.title
-        ),
+        what: format!("{:?} has another debugger attached; close that debugger first", page.title),
     })?;
     // Keep the host that answered: a browser in a container lists a host name of its own.
     let found = Address::parse(&socket)?;
@@ -144,7 +141,7 @@ mod tests {
         assert_eq!(choose(&address, pages.clone(), Some("SW.js")).unwrap().title, "sw");
         let two = choose(&address, pages.clone(), Some("shop.example")).unwrap_err().to_string();
         assert!(
-            two.contains("more than one")
+            two.contains("several targets fit")
                 && two.contains("\n  page \"Shop\" https://shop.example/"),
             "{two}"
         );
@@ -152,7 +149,7 @@ mod tests {
             choose(&address, pages, Some("mail"))
                 .unwrap_err()
                 .to_string()
-                .contains("no such target")
+                .contains("no target fits")
         );
         assert!(
             choose(&address, Vec::new(), None)
@@ -170,7 +167,7 @@ mod tests {
             choose(&address, vec![held], None)
                 .unwrap_err()
                 .to_string()
-                .contains("debugged by somebody else")
+                .contains("has another debugger attached")
         );
     }
 }

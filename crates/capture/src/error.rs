@@ -10,7 +10,7 @@ use std::time::Duration;
 pub enum CaptureError {
     /// An address that is none.
     #[error(
-        "{text:?} is no address of an inspector: {why}; expected ws://127.0.0.1:9229/... or http://127.0.0.1:9222"
+        "{text:?} is not an inspector's address: {why}; expected ws://127.0.0.1:9229/... or http://127.0.0.1:9222"
     )]
     Address {
         /// The address as given.
@@ -28,7 +28,7 @@ pub enum CaptureError {
     },
     /// Nothing listens at the address.
     #[error(
-        "nobody answers at {address}: {source}; is the inspector on (node --inspect, chromium --remote-debugging-port=9222)?"
+        "cannot connect to {address}: {source}; is the inspector on (node --inspect, chromium --remote-debugging-port=9222)?"
     )]
     Connect {
         /// Where.
@@ -37,7 +37,7 @@ pub enum CaptureError {
         source: io::Error,
     },
     /// The listener does not speak the inspector's protocol.
-    #[error("what answers at {address} is no inspector: {what}")]
+    #[error("the server at {address} is not an inspector: {what}")]
     NoInspector {
         /// Where.
         address: String,

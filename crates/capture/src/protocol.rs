@@ -343,7 +343,7 @@ impl Connection {
     pub fn number(&mut self, expression: &str) -> Result<f64, CaptureError> {
         let value = self.value(expression)?;
         value.as_f64().ok_or_else(|| {
-            CaptureError::Protocol(format!("{expression} gives {value}, which is no number"))
+            CaptureError::Protocol(format!("{expression} gives {value}, expected a number"))
         })
     }
 
@@ -429,7 +429,7 @@ impl Drop for Connection {
 
 fn parsed(message: &str) -> Result<Incoming, CaptureError> {
     serde_json::from_str(message)
-        .map_err(|error| CaptureError::Protocol(format!("a message is no JSON: {error}")))
+        .map_err(|error| CaptureError::Protocol(format!("a message is not JSON: {error}")))
 }
 
 fn events(name: &str, params: Params) -> Vec<Event> {

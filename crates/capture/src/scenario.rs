@@ -205,7 +205,7 @@ mod tests {
             ("goto http://a/\naction:\nback:\nclick b", "line 4: no step follows \"action:\""),
             ("goto http://a/\naction:\nclick a\nback:", "line 4: no step follows \"back:\""),
             ("\nclick a\naction:\nclick a\nback:\nclick b", "line 2: the first step is `goto"),
-            ("goto http://a/\nhover a", "line 2: \"hover\" is no step"),
+            ("goto http://a/\nhover a", "line 2: \"hover\" is not a step"),
         ] {
             assert!(why(text).starts_with(expected), "{text:?}: {}", why(text));
         }

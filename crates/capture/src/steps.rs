@@ -44,7 +44,7 @@ pub fn read_step(text: &str) -> Result<Step, String> {
         "wait" => Step::Wait(read_time(rest)?),
         "wait-for" => Step::WaitFor(rest.into()),
         "evaluate" => Step::Evaluate(rest.into()),
-        _ => return Err(format!("{verb:?} is no step; expected one of {STEPS}")),
+        _ => return Err(format!("{verb:?} is not a step; expected one of {STEPS}")),
     };
     if rest.is_empty() {
         return Err(format!("nothing follows {verb:?}; expected one of {STEPS}"));
@@ -59,7 +59,7 @@ fn read_time(text: &str) -> Result<Duration, String> {
         (None, None) => None,
     };
     time.filter(|time| *time <= WAIT_LIMIT)
-        .ok_or_else(|| format!("{text:?} is no time up to an hour, such as 500ms or 2s"))
+        .ok_or_else(|| format!("{text:?} is not a time up to an hour, such as 500ms or 2s"))
 }
 
 impl Step {
@@ -77,7 +77,7 @@ impl Step {
             }
             Step::WaitFor(selector) => {
                 let found = format!("!!document.querySelector({})", literal(selector));
-                until(connection, &found, "there is no such element").map(|_| ())
+                until(connection, &found, "no element fits").map(|_| ())
             }
             Step::Evaluate(script) => evaluate(connection, script, false).map(|_| ()),
         }
@@ -102,7 +102,7 @@ fn click(connection: &mut Connection, selector: &str) -> Result<(), CaptureError
          }})()",
         literal(selector)
     );
-    let place = until(connection, &place, "there is no such element that can be seen")?;
+    let place = until(connection, &place, "no visible element fits")?;
     let mut mouse = |kind: &str, button: &str| {
         let event =
             json!({"type": kind, "x": place[0], "y": place[1], "button": button, "clickCount": 1});
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(read_step("wait 500ms"), Ok(Step::Wait(Duration::from_millis(500))));
         assert_eq!(read_step("wait\t3600s"), Ok(Step::Wait(WAIT_LIMIT)));
         for wrong in ["wait 5", "wait -1s", "wait", "wait 3601s", "wait 99999999999999999999s"] {
-            assert!(read_step(wrong).unwrap_err().contains("is no time"), "{wrong}");
+            assert!(read_step(wrong).unwrap_err().contains("is not a time"), "{wrong}");
         }
         assert!(read_step("click").unwrap_err().contains("nothing follows \"click\""));
     }

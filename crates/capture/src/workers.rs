@@ -166,8 +166,8 @@ pub fn choose<'w>(workers: &'w [Worker], wanted: &str) -> Result<&'w Worker, &'s
     match (found.next(), found.next()) {
         (Some(worker), None) => Ok(worker),
         (Some(_), Some(_)) => Err("there is more than one such worker"),
-        (None, _) if workers.is_empty() => Err("there are no workers"),
-        (None, _) => Err("there is no such worker"),
+        (None, _) if workers.is_empty() => Err("the target has no workers"),
+        (None, _) => Err("no worker fits"),
     }
 }
 
@@ -204,8 +204,8 @@ mod tests {
         assert_eq!(choose(&all, "MAIL").unwrap().number, 3);
         assert_eq!(choose(&all, "job2").unwrap().number, 12);
         assert_eq!(choose(&all, "db"), Err("there is more than one such worker"));
-        assert_eq!(choose(&all, "4"), Err("there is no such worker"));
-        assert_eq!(choose(&[], "1"), Err("there are no workers"));
+        assert_eq!(choose(&all, "4"), Err("no worker fits"));
+        assert_eq!(choose(&[], "1"), Err("the target has no workers"));
     }
 
     #[test]

@@ -148,7 +148,7 @@ fn what_is_no_scenario_starts_no_browser() {
     let folder = tempfile::tempdir().unwrap();
     let words = ["--browser", "/nonexistent"];
     let said = failed(&scenario(folder.path(), "action:\nhover #open\n", &words), 1);
-    assert!(said.contains("steps.txt: line 3: \"hover\" is no step"), "{said}");
+    assert!(said.contains("steps.txt: line 3: \"hover\" is not a step"), "{said}");
     assert!(!folder.path().join("out").exists());
     let said = failed(&scenario(folder.path(), "action:\nwait 1ms\nback:\nwait 1ms\n", &words), 1);
     assert!(said.contains("/nonexistent cannot be started"), "{said}");
