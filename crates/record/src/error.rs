@@ -29,14 +29,14 @@ pub enum RecordError {
     /// The recording will be there when its program has ended.
     #[error("{0} is still being recorded: it is there when its program has ended")]
     StillRecording(PathBuf),
-    /// The recording's spool is there, and nobody works on it.
+    /// The recording's spool exists, and nobody works on it.
     #[error(
-        "{bundle}: its recording was not finished; `heaplab recover {spool}` makes {bundle} of what is there"
+        "{bundle}: its recording was not finished; `heaplab recover {spool}` makes {bundle} of the recorded part"
     )]
     Unfinished {
         /// The place that was named.
         bundle: PathBuf,
-        /// What is there.
+        /// The present content.
         spool: PathBuf,
     },
     /// An unfinished recording left its spool.
@@ -104,7 +104,7 @@ pub enum RecordError {
         option: String,
     },
     /// The folder is no spool.
-    #[error("{path} is no spool of a recording: {reason}")]
+    #[error("{path} is not the spool of a recording: {reason}")]
     NotASpool {
         /// The folder.
         path: PathBuf,

@@ -1,8 +1,9 @@
-//! Python's frames in a recording: what a process image says of them, and of each code object.
+//! Python's frames in a recording: a process image's record about Python and about each code
+//! object.
 //!
-//! The recorder reads the frames (its `python.c` says how and why so); here are the records that it
-//! writes, and how a program is started for it. The spool is untrusted: names are bounded and their
-//! control characters escaped.
+//! The recorder reads the frames (`python.c` says how and why). Here are the records that it
+//! writes, and the way to start a program for it. The spool is untrusted: names are bounded and
+//! their control characters escaped.
 
 use crate::inherited::Environment;
 use heaplab_preload::layout;
@@ -28,8 +29,8 @@ impl Frames {
     }
 }
 
-/// Lets Python take objects from malloc instead of arenas of its own. A choice of the user that
-/// does so already (`malloc_debug`) stays.
+/// Makes Python take objects from malloc instead of its own arenas. A user's setting with the same
+/// effect (`malloc_debug`) stays.
 pub fn set_environment(environment: &mut Environment) {
     environment.set("PYTHONMALLOC", |before| match before {
         Some(value) if value.to_string_lossy().starts_with("malloc") => value.to_owned(),
@@ -46,7 +47,7 @@ pub struct Code {
     pub file: String,
 }
 
-/// What an image says of Python.
+/// An image's record about Python.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Python {
     /// `PYTHON_...` of the layout, and the version (0x030b0200 is 3.11.2); `None`: no interpreter
@@ -74,7 +75,7 @@ impl Python {
         Some(match verdict {
             layout::PYTHON_READ => return None,
             layout::PYTHON_VERSION => {
-                format!("{version} is none of 3.8 to 3.13, whose frames heaplab can read")
+                format!("heaplab reads frames of Python 3.8 to 3.13, not of {version}")
             }
             layout::PYTHON_SYMBOLS => format!(
                 "the {version} of this program exports too few symbols (an interpreter linked into another program)"
@@ -143,7 +144,7 @@ mod tests {
         assert_eq!(
             Python::loss([&good, &python(layout::PYTHON_VERSION, 0x0307_0300)].into_iter())
                 .unwrap(),
-            "stacks of 1 process have no Python frames: Python 3.7.3 is none of 3.8 to 3.13, whose frames heaplab can read"
+            "stacks of 1 process have no Python frames: heaplab reads frames of Python 3.8 to 3.13, not of Python 3.7.3"
         );
         assert_eq!(
             Python::loss([&Python::default()].into_iter()).unwrap(),

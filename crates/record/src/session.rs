@@ -572,7 +572,7 @@ impl Session<'_> {
             (None, Some(name)) => (
                 PathBuf::from(name),
                 String::from(
-                    "ran without the recorder (it is static or 32-bit, has another C library such as musl, LD_PRELOAD was taken out of its environment, or it ran as a user who may not write the spool)",
+                    "ran without the recorder (it is static or 32-bit, has another C library such as musl, LD_PRELOAD was taken out of its environment, or it ran as a user who cannot write the spool)",
                 ),
             ),
             (None, None) => return,

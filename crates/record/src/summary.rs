@@ -1,4 +1,4 @@
-//! What a recording amounted to: for a person in lines, for a machine as JSON.
+//! A recording's summary: lines for a person, JSON for a machine.
 
 use crate::drain::Totals;
 use crate::finish::{Finished, tables::text_of};
@@ -46,7 +46,7 @@ impl Rate {
     }
 }
 
-/// What a recording amounted to.
+/// The summary of a recording.
 #[derive(Clone, Debug)]
 pub struct Summary {
     /// For a machine.
@@ -191,7 +191,7 @@ fn common_json(output: &Path, meta: &Meta, processes: usize, status: Option<Exit
     })
 }
 
-/// What the recording lacks, but for what was said before.
+/// Data that the recording lacks, without those reported before.
 fn missing(meta: &Meta, said: Option<&str>) -> Vec<String> {
     let cut = meta.cut.iter().map(|cut| format!("the recording was cut: {cut}"));
     let losses = meta.losses.iter().filter(|loss| said != Some(loss.as_str()));
@@ -205,7 +205,7 @@ fn ended(status: ExitStatus) -> Option<String> {
         (Some(code), _) => Some(format!("the program ended with status {code}")),
         (None, Some(signal)) => Some(format!("the program was ended by signal {signal}")),
         (None, None) => Some(String::from(
-            "the program has ended; how, only who waited for it before heaplab knows",
+            "the program has ended; another process took its exit status before heaplab could",
         )),
     }
 }

@@ -156,7 +156,7 @@ fn reason(pid: u32, executable: &std::path::Path) -> String {
     if let Some(user) = foreign_user(pid)
         .filter(|_| proc_fs::maps(pid, preload::NAME_PREFIX.as_bytes()) == Some(true))
     {
-        format!("runs as another user (number {user}), who may not write the spool")
+        format!("runs as another user (number {user}), who cannot write the spool")
     } else if has_ours {
         String::from(
             "has LD_PRELOAD in its environment, but its dynamic linker did not load the recorder",

@@ -618,7 +618,7 @@ fn a_spool_that_becomes_shorter_ends_heaplab_with_a_sentence() {
     let said = text(&recovered.stderr);
     assert!(
         recovered.status.code() == Some(1)
-            && said.contains("is no spool of a recording")
+            && said.contains("is not the spool of a recording")
             && !said.contains("heaplab recover"),
         "{said}"
     );

@@ -1,8 +1,8 @@
-//! Who mapped which addresses of a process: ranges that never overlap.
+//! The owners of a process's mapped addresses, as ranges that never overlap.
 
 use std::collections::BTreeMap;
 
-/// Who mapped a range.
+/// The owner of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// The program, from this stack (as the recorder's node, cut later).
@@ -27,12 +27,12 @@ impl Claims {
         }
     }
 
-    /// Nobody has mapped `start..end` any more.
+    /// `start..end` is no longer mapped.
     pub fn release(&mut self, start: u64, end: u64) {
         if start >= end {
             return;
         }
-        // The range that begins before and reaches in is cut, and what lies behind remains.
+        // Cuts the range that begins before and reaches in; its part behind remains.
         if let Some((&before, &(before_end, owner))) = self.ranges.range(..start).next_back()
             && before_end > start
         {
@@ -50,12 +50,6 @@ impl Claims {
                 self.ranges.insert(end, (range_end, owner));
             }
         }
-    }
-
-    /// Who mapped the address.
-    pub fn owner_of(&self, address: u64) -> Option<Owner> {
-        let (_, &(end, owner)) = self.ranges.range(..=address).next_back()?;
-        (address < end).then_some(owner)
     }
 
     /// `start..end` in pieces with one owner, or none, each.
@@ -102,7 +96,8 @@ mod tests {
                 pages[start as usize..(start + length) as usize].fill(value);
             }
             for (page, owner) in pages.iter().enumerate() {
-                prop_assert_eq!(claims.owner_of(page as u64), *owner);
+                let at = page as u64;
+                prop_assert_eq!(claims.pieces(at, at + 1), vec![(at, at + 1, *owner)]);
             }
             let (start, end) = (window.0, window.0 + window.1);
             let pieces = claims.pieces(start, end);
