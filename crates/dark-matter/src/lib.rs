@@ -14,7 +14,7 @@ mod pass;
 mod text;
 
 pub use pass::{ANSWERED, ASKED, find};
-pub use text::render;
+pub use text::{render, section};
 
 use serde::Serialize;
 

@@ -12,6 +12,12 @@ const FRAMES: usize = 8;
 pub fn render(found: &DarkMatter, process: &str, look: &Look) -> String {
     let mut out = Paint::new(look.width, look.colour);
     out.title(&cut(&format!("Dark matter of {process}"), look.width));
+    section(&mut out, found, look);
+    out.finish()
+}
+
+/// The same below a heading of somebody else's text.
+pub fn section(out: &mut Paint, found: &DarkMatter, look: &Look) {
     let asked = match found.asked {
         1 => "The reporters were asked once".to_owned(),
         times => format!("The reporters were asked {} times, last", count(times)),
@@ -23,19 +29,18 @@ pub fn render(found: &DarkMatter, process: &str, look: &Look) -> String {
     if !found.is_whole {
         out.warning("the recording ends before they had answered: what they had not reached counts as unreported");
     }
-    list(&mut out, "Reported twice or more", &found.twice, found, look);
-    list(&mut out, "Unreported", &found.unreported, found, look);
-    list(&mut out, "Reported once", &found.once, found, look);
+    list(out, "Reported twice or more", &found.twice, found, look);
+    list(out, "Unreported", &found.unreported, found, look);
+    list(out, "Reported once", &found.once, found, look);
     if !found.of_nothing.is_empty() {
         let all = found.of_nothing.iter().map(|(count, _)| count).sum();
         out.heading(&so_many(all, "[report names|reports name] no live block"));
         out.wrapped("", "A block that was freed before, or an address that never was a block's:");
         for (times, stack) in found.of_nothing.iter().take(look.top) {
             out.line(&format!("  {}", plural(*times, "report")));
-            frames(&mut out, "reported at", stack, look.width);
+            frames(out, "reported at", stack, look.width);
         }
     }
-    out.finish()
 }
 
 fn amount(blocks: Blocks) -> String {

@@ -222,8 +222,20 @@ fn a_recording_shows_who_names_no_block_and_who_names_one_twice() {
         let text = first(list)["allocated_at"][0].as_str().unwrap().to_owned();
         assert!(text.starts_with("reporters::Store::filled"), "{list}: {text}");
     }
+    let report = printed(here, &["report", "app.heaplab"]);
+    for words in ["Dark matter: what memory reporters name", "Unreported: ", "Reported once: "] {
+        assert!(report.contains(words), "{report}");
+    }
+    assert_eq!(json(here, &["report", "app.heaplab", "--json"])["dark_matter"], found);
+    let page = heaplab(here, &["report", "app.heaplab", "--html", "-"]).stdout;
+    let page = String::from_utf8(page).unwrap();
+    let page = page.split(r#""dark_matter":{"#).nth(1).expect("the page has the lists");
+    for words in [r#""name":"Unreported""#, r#""blocks":201"#] {
+        assert!(page.contains(words), "{words}");
+    }
     fails(here, &["about", "app.heaplab", "--diff", "app.heaplab"], 2, "there is text, and --json");
     let plain = heaplab(here, &["record", "-o", "plain.heaplab", "--", "ls"]);
     assert!(plain.status.success());
     fails(here, &["about", "plain.heaplab"], 1, "heaplab record --dmd");
+    assert!(json(here, &["report", "plain.heaplab", "--json"]).get("dark_matter").is_none());
 }

@@ -150,9 +150,13 @@ if (page.resident) {
   SECTIONS.splice(SECTIONS.findIndex(([id]) => id === 'time') + 1, 0, ['resident', 'Resident', residentSection]);
   byId('resident').hidden = false;
 }
+if (page.dark_matter) {
+  SECTIONS.splice(SECTIONS.findIndex(([id]) => id === 'about'), 0, ['dark-matter', 'Dark matter', darkMatterSection]);
+  byId('dark-matter').hidden = false;
+}
 // What the sections that follow a range show of it; the others say that they do not.
 const FOLLOWING = ['findings', 'sizes', 'lifetimes', 'end'];
-const WHOLE = ['resident', 'replay', 'slop', 'metaspace'];
+const WHOLE = ['resident', 'replay', 'slop', 'metaspace', 'dark-matter'];
 
 function followRange() {
   readRange();

@@ -2,6 +2,7 @@
 //! the studies.
 
 use crate::page::limits;
+use heaplab_dark_matter::{DarkMatter, DarkMatterError};
 use heaplab_findings::{Basis, Detectors, Findings, Found, Options, Rank};
 use heaplab_profile::choose::{self, ChooseError};
 use heaplab_profile::{
@@ -23,6 +24,8 @@ pub struct Analysis {
     pub profile: Profile,
     /// What to change.
     pub findings: Findings,
+    /// Which blocks no memory reporter names; `None`: reporters named none in this recording.
+    pub dark_matter: Option<DarkMatter>,
 }
 
 /// The process that `wanted` names, as everywhere; without a wish the largest, and then the peaks
@@ -138,7 +141,21 @@ fn read(
         let Findings { counts, counts_at_peak, .. } = findings;
         findings = Findings { counts, counts_at_peak, ..Findings::default() };
     }
-    Ok(Analysis { process, peaks: Vec::new(), profile, findings })
+    let dark_matter = dark_matter(bundle, selection)?;
+    Ok(Analysis { process, peaks: Vec::new(), profile, findings, dark_matter })
+}
+
+/// Reads the events again where reporters were asked.
+fn dark_matter(bundle: &Bundle, selection: Selection) -> Result<Option<DarkMatter>, TraceError> {
+    let tables = bundle.tables();
+    if !tables.marks.iter().any(|mark| mark.name == heaplab_dark_matter::ASKED) {
+        return Ok(None);
+    }
+    match heaplab_dark_matter::find(tables, || bundle.events(selection)) {
+        Ok(found) => Ok(Some(found)),
+        Err(DarkMatterError::NeverAsked) => Ok(None),
+        Err(DarkMatterError::Unread(error)) => Err(error),
+    }
 }
 
 /// Whether the blocks are malloc's: slop, clownshoes, growth, churn and leaks belong to those. A

@@ -1,6 +1,7 @@
 //! `report --json`: everything that the report knows, for a machine (docs/report-json.md).
 
 use crate::{JvmMetaspace, Report, Saved, Shown, frames};
+use heaplab_dark_matter::DarkMatter;
 use heaplab_findings::Found;
 use heaplab_profile::{KindsAt, ProcessPeak, Profile, ResidentParts, ResidentPeak};
 use heaplab_trace::bundle::Meta;
@@ -28,6 +29,8 @@ struct Document<'a> {
     resident_parts: Option<ResidentParts>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     resident_kinds: Vec<KindsAt>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dark_matter: Option<&'a DarkMatter>,
     #[serde(skip_serializing_if = "Option::is_none")]
     metaspace: Option<Metaspace<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -126,6 +129,7 @@ pub fn document(report: &Report<'_>) -> serde_json::Result<String> {
         resident: heaplab_profile::resident_peak(tables, report.process),
         resident_parts: heaplab_profile::resident_parts(tables, report.process),
         resident_kinds: heaplab_profile::resident_kinds(tables, report.process),
+        dark_matter: report.dark_matter,
         metaspace: if let [one] = report.metaspaces { Some(Metaspace::of(one)) } else { None },
         metaspaces: if report.metaspaces.len() > 1 {
             report

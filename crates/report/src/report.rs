@@ -1,6 +1,7 @@
 //! The model of a report: its text, its JSON and its page come from here.
 
 use crate::{Analysis, HeapAt, Saved, Shown};
+use heaplab_dark_matter::DarkMatter;
 use heaplab_experiment::results::Results;
 use heaplab_findings::{Findings, Found};
 use heaplab_profile::{ProcessPeak, Profile};
@@ -25,6 +26,8 @@ pub struct Report<'a> {
     pub profile: &'a Profile,
     /// What to change.
     pub findings: &'a Findings,
+    /// Which blocks no memory reporter names, where reporters were asked.
+    pub dark_matter: Option<&'a DarkMatter>,
     /// The command that tries the advice of a finding, but for its number; empty: none is named.
     pub what_if: &'a str,
     /// What trying findings gave, where that was asked for.
@@ -66,6 +69,7 @@ impl<'a> Report<'a> {
             peaks: &analysis.peaks,
             profile: &analysis.profile,
             findings: &analysis.findings,
+            dark_matter: analysis.dark_matter.as_ref(),
             what_if: "",
             savings: &[],
             shown,

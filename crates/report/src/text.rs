@@ -52,6 +52,10 @@ pub fn report(report: &Report<'_>, look: &Look) -> String {
     } else if is_collected(report.meta) {
         places::at_end(&mut paint, report.tables, report.profile, look.top.min(5));
     }
+    if let Some(found) = report.dark_matter {
+        paint.heading("Dark matter: what memory reporters name");
+        heaplab_dark_matter::section(&mut paint, found, &Look { top: look.top.min(2), ..*look });
+    }
     paint.finish()
 }
 

@@ -26,7 +26,7 @@ pub const SHARED_SCRIPTS: [&str; 8] = [
     include_str!("../../assets/flame.js"),
 ];
 /// Scripts of a report alone, behind the shared ones.
-const SCRIPTS: [&str; 11] = [
+const SCRIPTS: [&str; 12] = [
     include_str!("../../assets/ranges.js"),
     include_str!("../../assets/lens.js"),
     include_str!("../../assets/stacks.js"),
@@ -35,6 +35,7 @@ const SCRIPTS: [&str; 11] = [
     include_str!("../../assets/heap-map.js"),
     include_str!("../../assets/collections.js"),
     include_str!("../../assets/resident.js"),
+    include_str!("../../assets/dark-matter.js"),
     include_str!("../../assets/replay.js"),
     include_str!("../../assets/metaspace.js"),
     include_str!("../../assets/main.js"),

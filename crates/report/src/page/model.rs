@@ -6,6 +6,7 @@
 //! thousands of rows. Counts and bytes above 2^53 lose their last digits in a browser; no recording
 //! that fits a machine reaches them.
 
+mod dark_matter;
 mod heap_map;
 mod metaspace;
 mod ranges;
@@ -13,6 +14,7 @@ mod replay;
 mod resident;
 mod sources;
 
+pub use dark_matter::{DarkGroup, DarkList, DarkMatter};
 pub use heap_map::{FreeKind, HeapMap, HeapPages, MappedPage, MappedSpace};
 pub use metaspace::{Metaspace, MetaspaceKind};
 pub use ranges::Ranges;
@@ -63,6 +65,8 @@ pub struct Page {
     pub uses_its_slop: Vec<UsesItsSlop>,
     /// Objects live at the end, by stack, most bytes first.
     pub live_at_end: Vec<LiveStack>,
+    /// What memory reporters name; `None`: none was asked.
+    pub dark_matter: Option<DarkMatter>,
     /// How long objects lived, in ns.
     pub lifetimes: Vec<LifetimeBucket>,
     /// The same in bytes that were asked for in between.

@@ -58,6 +58,7 @@ impl Recorded {
             tables,
             process: *process,
             profile,
+            dark_matter: None,
             findings,
             replays,
             metaspaces: &[],

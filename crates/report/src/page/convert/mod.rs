@@ -1,5 +1,6 @@
 //! From the analyses' results to the page's content. Each file fills one part of the model.
 
+mod dark_matter;
 mod findings;
 mod flame;
 mod heap_map;
@@ -34,6 +35,8 @@ pub fn page(sources: &Report<'_>) -> model::Page {
     let ranges = ranges::ranges(sources, &sizes, &node_of, &mut left_out);
     let uses_its_slop = findings::uses_its_slop(tables, findings, &mut names);
     let live_at_end = live_at_end(sources, &mut names, &mut left_out);
+    let dark_matter =
+        sources.dark_matter.map(|found| dark_matter::dark_matter(found, &mut names, &mut left_out));
     left_out.extend(findings.limits.iter().cloned());
     let resident = resident::resident(sources, &mut names, &mut left_out);
     let metaspaces = metaspace::metaspaces(sources, &mut names, &mut left_out);
@@ -60,6 +63,7 @@ pub fn page(sources: &Report<'_>) -> model::Page {
         findings: listed,
         uses_its_slop,
         live_at_end,
+        dark_matter,
         lifetimes: lifetimes(&profile.lifetimes.by_time),
         lifetimes_by_bytes: lifetimes(&profile.lifetimes.by_bytes),
         replay: sources.replays.first().map(replay::replay),
