@@ -1,6 +1,7 @@
 //! The house rules that a machine can see, as a check over the tree: file and function length, the
 //! width of comments and documents, module docs, SAFETY sentences, words that do not belong, marks
-//! that no test expects, and the arrows between crates (the table of ARCHITECTURE.md).
+//! that no test expects, the arrows between crates (the table of ARCHITECTURE.md), and what crates
+//! need to be published.
 //!
 //! The idea is TigerBeetle's tidy. Each rule is a function from one file to findings and knows
 //! nothing of the others; this file walks the tree and prints. What needs a compiler (missing docs,
@@ -12,6 +13,7 @@ mod columns;
 mod families;
 mod length;
 mod marks;
+mod packages;
 mod rust;
 mod words;
 
@@ -70,6 +72,7 @@ pub fn run() -> Result<()> {
     findings.extend(arrows::check(&files));
     findings.extend(families::check(&files));
     findings.extend(marks::check(&files));
+    findings.extend(packages::check(&files));
     for long in files.iter().filter_map(length::nearly_too_long) {
         eprintln!("{long}");
     }
