@@ -50,13 +50,8 @@ impl Request {
     /// on 64-bit systems. (An arena that aligns to words says 8 for every request; it never made
     /// malloc's promise.)
     pub const fn required_align(&self) -> usize {
-        let natural = match self.size {
-            0..=1 => 1,
-            2..=3 => 2,
-            4..=7 => 4,
-            8..=15 => 8,
-            _ => 16,
-        };
+        let size_log2 = (self.size | 1).ilog2();
+        let natural = 1 << if size_log2 < 4 { size_log2 } else { 4 };
         if self.align > 1 { self.align } else { natural }
     }
 }
