@@ -9,6 +9,13 @@ use std::process::{Command, Output};
 
 /// Four thousand blocks of 1000 bytes, all live, then freed; usable sizes are read twice.
 fn bundle(folder: &Path) -> PathBuf {
+    let meta =
+        Meta { program: "app --x".into(), allocator: "glibc 2.36".into(), ..Meta::default() };
+    bundle_of(folder, meta)
+}
+
+/// The same, recorded as `meta` says.
+fn bundle_of(folder: &Path, meta: Meta) -> PathBuf {
     let path = folder.join("app.heaplab");
     let mut writer = BundleWriter::create(&path).unwrap();
     for object in 0..4_000 {
@@ -27,12 +34,7 @@ fn bundle(folder: &Path) -> PathBuf {
     };
     tables.stacks.push(Default::default());
     tables.arenas.push(Default::default());
-    writer
-        .finish(
-            &tables,
-            Meta { program: "app --x".into(), allocator: "glibc 2.36".into(), ..Meta::default() },
-        )
-        .unwrap();
+    writer.finish(&tables, meta).unwrap();
     path
 }
 
@@ -75,6 +77,34 @@ fn space_of_real_heaps() {
     // Each heap once more with huge pages, where the system has any.
     let beside = if results["machine"]["huge_pages"] == "never" { 0 } else { 3 };
     assert_eq!(kept, 1 + 1 + 3 + beside, "null, glibc, and three of jemalloc");
+}
+
+/// Asked to compare as the system is set, a replay still has no huge page where the recorded
+/// program had switched them off.
+#[test]
+fn a_program_that_switched_huge_pages_off_is_replayed_without_them() {
+    for without_huge_pages in [vec![0], Vec::new()] {
+        let folder = tempfile::tempdir().unwrap();
+        let is_off = !without_huge_pages.is_empty();
+        let bundle = bundle_of(folder.path(), Meta { without_huge_pages, ..Meta::default() });
+        let asked = ["--space", "--on", "glibc,mimalloc", "--huge-pages", "system", "--json"];
+        let output = heaplab(&asked, &bundle);
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        let results: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(
+            results["settings"]["program_without_huge_pages"].as_bool().unwrap_or(false),
+            is_off,
+            "{}",
+            results["settings"]
+        );
+        let said = results.to_string();
+        assert_eq!(said.contains("The program switched huge pages off"), is_off, "{said}");
+        for heap in results["heaps"].as_array().unwrap().iter().filter(|_| is_off) {
+            let space = &heap["space"];
+            assert_eq!(space["peak_huge_page_bytes"].as_u64().unwrap_or(0), 0, "{space}");
+            assert!(space["other_huge_pages"].is_null(), "{space}");
+        }
+    }
 }
 
 /// Three threads pass blocks on: each frees what the one before it allocated, and at one moment
