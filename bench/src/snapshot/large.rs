@@ -1,6 +1,6 @@
 //! A file beyond 4 GB through the command line, as a user opens it: `heaplab snapshot summary
 //! --json` as a process on a ladder file, whose totals must be those of one copy so many times,
-//! class by class.
+//! class by class; and the questions after the first, from its index.
 
 use super::ladder;
 use crate::measure;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufReader, Seek};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -30,7 +30,7 @@ pub fn run(program: &Path, file: &Path, to: &Path, copies: u32) -> Result<()> {
         );
         return Ok(());
     }
-    let (one, _) = summary(program, file)?;
+    let (one, _) = summary(program, file, &[])?;
     let asked = ladder::write_unchecked(file, to, copies).and_then(|()| {
         println!(
             "{}: {} bytes, {copies} copies of {}",
@@ -38,16 +38,20 @@ pub fn run(program: &Path, file: &Path, to: &Path, copies: u32) -> Result<()> {
             to.metadata()?.len(),
             file.display()
         );
-        summary(program, to)
+        let (many, used) = summary(program, to, &[])?;
+        Ok((many, used, second_questions(program, to)?))
     });
+    let index = index_of(to);
     std::fs::remove_file(to).ok();
-    let (many, used) = asked?;
+    std::fs::remove_file(index).ok();
+    let (many, used, later) = asked?;
     let classes = compare(&one, &many, copies.into())?;
     println!(
         "{} nodes, {} edges and {classes} classes have {copies} times the figures of one copy",
         many["nodes"], many["edges"]
     );
     println!("{used}");
+    later.iter().for_each(|used| println!("{used}"));
     Ok(())
 }
 
@@ -61,24 +65,54 @@ fn free_bytes(folder: &Path) -> Result<u64> {
         .with_context(|| format!("df says {text:?}"))
 }
 
+fn index_of(file: &Path) -> PathBuf {
+    let mut path = file.as_os_str().to_owned();
+    path.push(".index");
+    path.into()
+}
+
+/// What a summary takes that keeps an index, and what the questions after it take: the same summary
+/// and the ways to all arrays. The last line is the index's size.
+fn second_questions(program: &Path, file: &Path) -> Result<Vec<String>> {
+    let (first, kept) = summary(program, file, &["--index"])?;
+    let (second, from_index) = summary(program, file, &["--index"])?;
+    ensure!(first == second, "the index answers otherwise than the file");
+    let mut ways = Command::new(program);
+    ways.args(["snapshot", "path"]).arg(file).args(["Array", "--index"]).stdout(Stdio::null());
+    let bytes = index_of(file).metadata()?.len();
+    let nodes = first["nodes"].as_u64().context("a summary without nodes")?;
+    let size = format!("index: {bytes} bytes, {:.1} an object", bytes as f64 / nodes as f64);
+    Ok(vec![
+        format!("{kept}, with its index written"),
+        format!("{from_index}, from the index"),
+        format!("{}, from the index", took("path", &mut ways)?),
+        size,
+    ])
+}
+
 /// What `heaplab snapshot summary` answers, and what it took.
-fn summary(program: &Path, file: &Path) -> Result<(Value, String)> {
+fn summary(program: &Path, file: &Path, more: &[&str]) -> Result<(Value, String)> {
     let mut answer: File = tempfile::tempfile()?;
     let mut command = Command::new(program);
     command
         .args(["snapshot", "summary", "--json", "--top", "0"])
         .arg(file)
+        .args(more)
         .stdout(Stdio::from(answer.try_clone()?));
+    let took = took("summary", &mut command)?;
+    answer.rewind()?;
+    Ok((serde_json::from_reader(BufReader::new(answer))?, took))
+}
+
+fn took(name: &str, command: &mut Command) -> Result<String> {
     let from = Instant::now();
-    let used = measure::run(&mut command)?;
-    let took = format!(
-        "heaplab snapshot summary: {:.1} s, {:.1} s of processors, {:.0} MB resident at most, the mapped file among them",
+    let used = measure::run(command)?;
+    Ok(format!(
+        "heaplab snapshot {name}: {:.1} s, {:.1} s of processors, {:.0} MB resident at most, the mapped files among them",
         from.elapsed().as_secs_f64(),
         used.cpu_s,
         used.resident_kib as f64 * 1024.0 / 1e6
-    );
-    answer.rewind()?;
-    Ok((serde_json::from_reader(BufReader::new(answer))?, took))
+    ))
 }
 
 /// Checks every figure; the result is the number of classes. The root is not copied.
