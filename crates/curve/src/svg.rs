@@ -51,7 +51,7 @@ const NARROW: Frame = Frame {
     height: 400.0,
     left: 68.0,
     right: 8.0,
-    times: 3.0,
+    times: 4.0,
     letters_max: 32,
 };
 
