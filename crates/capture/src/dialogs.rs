@@ -1,5 +1,5 @@
-//! The dialogs of a page (`alert`, `confirm`, `prompt`, `beforeunload`), which stop it until somebody
-//! answers: here nobody but the scenario would.
+//! The dialogs of a page (`alert`, `confirm`, `prompt`, `beforeunload`), which stop it until
+//! somebody answers: here nobody but the scenario would.
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -82,8 +82,8 @@ impl Asked {
     }
 }
 
-/// Tells what leaked between a first and a second snapshot and a third; `advice` is what to do about
-/// files that do not follow each other.
+/// Tells what leaked between a first and a second snapshot and a third; `advice` is what to do
+/// about files that do not follow each other.
 pub fn tell(
     files: [&PathBuf; 3],
     args: &Asked,
