@@ -6,8 +6,8 @@
 //! frames by their frame pointers.
 //!
 //! A map has no times. Where one address has had several functions, the last one names it, as in
-//! perf. The folder is everybody's: a map counts if it is a file of this user's (or root's), written
-//! since the recording began.
+//! perf. The folder is everybody's: a map counts if it is a file of this user's (or root's),
+//! written since the recording began.
 
 use heaplab_trace::tables::Frame;
 use std::fs::File;
