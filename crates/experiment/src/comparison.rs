@@ -20,6 +20,9 @@ pub(crate) fn compare_space(
     baseline: &HeapResult,
 ) -> Option<Comparison> {
     let (space, base) = (heap.space.as_ref()?, baseline.space.as_ref()?);
+    if space.resident_unknown || base.resident_unknown {
+        return None;
+    }
     let ratio = |above: u64, below: u64| above as f64 / below.max(1) as f64;
     let ratio = Estimate {
         value: ratio(space.peak_resident_bytes, base.peak_resident_bytes),

@@ -262,6 +262,10 @@ pub struct Space {
     /// The same heap under the other setting of huge pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_huge_pages: Option<OtherHugePages>,
+    /// Nothing says what was resident: the workload ran in a runtime of its own that does not tell.
+    /// All resident bytes are 0 then, and are compared with nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub resident_unknown: bool,
     /// The moments, in order.
     pub curve: Vec<SpaceMoment>,
 }

@@ -222,6 +222,9 @@ fn space_of(
             / at_requested_peak.requested_bytes.max(1) as f64,
         peak_huge_page_bytes: net_huge_bytes(typical, null, largest).min(peak(typical)),
         other_huge_pages: None,
+        // This process has anonymous memory before the first event.
+        resident_unknown: typical.baseline_bytes == 0
+            && typical.samples.iter().all(|sample| sample.anonymous_bytes == 0),
         curve,
     })
 }

@@ -109,6 +109,9 @@ fn title(results: &Results, measure: Measure) -> &'static str {
 /// The peak and, if several cells differ, their range: `23.5 to 27.9 MiB`, with a common unit only
 /// once.
 fn peak(space: &Space) -> String {
+    if space.resident_unknown {
+        return "not measured".into();
+    }
     let value = bytes(space.peak_resident_bytes);
     match space.peak_resident_range_bytes {
         (low, high) if bytes(low) == bytes(high) => value,

@@ -338,35 +338,42 @@ const LONG_RECORDING_NS: u64 = 500_000_000;
 
 /// What heaps have no time for that wait before they give memory back.
 fn squeezed(results: &Results) -> Option<String> {
-    let waits = |heap: &&HeapResult| heap.space.as_ref().is_some_and(|space| space.cells > 1);
-    let names: Vec<&str> =
-        results.heaps.iter().filter(waits).map(|heap| heap.heap.as_str()).collect();
     let Workload { recorded_ns, events, .. } = results.workload;
     // A heap takes well under this for an event.
     let is_squeezed = recorded_ns >= LONG_RECORDING_NS && recorded_ns / 1000 > events;
-    (is_squeezed && !names.is_empty() && !results.settings.threads).then(|| {
-        format!(
-            "The program took {:.1} s, its replay a fraction of that: what {} would have given back some time after it was freed (jemalloc ten seconds, if nothing else is asked for) still counts here as resident, at the end and after every pause of the program.",
-            recorded_ns as f64 / 1e9,
-            names.join(", ")
-        )
-    })
+    if !is_squeezed || results.settings.threads {
+        return None;
+    }
+    let names = of_whom(results, |space| space.cells > 1 && !space.resident_unknown)?;
+    Some(format!(
+        "The program took {:.1} s, its replay a fraction of that: what {names} would have given back some time after it was freed (jemalloc ten seconds, if nothing else is asked for) still counts here as resident, at the end and after every pause of the program.",
+        recorded_ns as f64 / 1e9
+    ))
+}
+
+/// The heaps whose space is so, in words.
+fn of_whom(results: &Results, is_so: impl Fn(&Space) -> bool) -> Option<String> {
+    let are_so = results.heaps.iter().filter(|heap| heap.space.as_ref().is_some_and(&is_so));
+    let names: Vec<&str> = are_so.map(|heap| heap.heap.as_str()).collect();
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
+/// Whose resident bytes nobody knows.
+fn unknown_resident(results: &Results) -> Option<String> {
+    let names = of_whom(results, |space| space.resident_unknown)?;
+    Some(format!(
+        "What is resident of {names} is not measured, and space is not compared with it: the workload ran in a runtime of its own. Compare committed bytes."
+    ))
 }
 
 /// Why less can be resident than was requested.
 fn below_requested(results: &Results) -> Option<String> {
     let requested = results.workload.peak_requested_bytes;
-    let below = |heap: &&HeapResult| {
-        heap.space.as_ref().is_some_and(|space| space.peak_resident_bytes < requested)
-    };
-    let names: Vec<&str> =
-        results.heaps.iter().filter(below).map(|heap| heap.heap.as_str()).collect();
-    (!names.is_empty()).then(|| {
-        format!(
-            "Less is resident than was requested of {}: what is never written is not resident, and glibc, and bump, which lives on it, fill up to some 120 KiB first that were resident before the measurement began.",
-            names.join(", ")
-        )
-    })
+    let is_below = |space: &Space| !space.resident_unknown && space.peak_resident_bytes < requested;
+    let names = of_whom(results, is_below)?;
+    Some(format!(
+        "Less is resident than was requested of {names}: what is never written is not resident, and glibc, and bump, which lives on it, fill up to some 120 KiB first that were resident before the measurement began."
+    ))
 }
 
 /// What limits the verdict.
@@ -397,6 +404,7 @@ pub fn cautions(results: &Results) -> Vec<String> {
     cautions.extend(beyond_committed(results));
     cautions.extend(never_whole(&results.heaps));
     cautions.extend(below_requested(results));
+    cautions.extend(unknown_resident(results));
     cautions.extend(too_few(results));
     cautions.extend(corrected(results));
     if let Some(canary) =
@@ -677,6 +685,19 @@ mod tests {
             "{:?}",
             said(&found)
         );
+    }
+
+    #[test]
+    fn a_heap_of_unknown_resident_bytes_is_named_and_needs_not_less() {
+        let mut found = results([10 << 10, 0], 1.0, 10, 0);
+        found.workload.peak_requested_bytes = 10 << 10;
+        let heap = &mut found.heaps[1];
+        let name = heap.heap.clone();
+        heap.space.as_mut().unwrap().resident_unknown = true;
+        let said = cautions(&found);
+        let unknown = format!("What is resident of {name} is not measured, and space is not");
+        assert!(said.iter().any(|caution| caution.starts_with(&unknown)), "{said:?}");
+        assert!(!said.iter().any(|caution| caution.starts_with("Less is resident")), "{said:?}");
     }
 
     #[test]

@@ -59,11 +59,13 @@ pub fn csv(report: &Report) -> String {
 
 fn value(heap: &HeapResult, measure: Measure) -> Option<Estimate> {
     match measure {
-        Measure::Space => heap.space.as_ref().map(|space| Estimate {
-            value: space.peak_resident_bytes as f64,
-            low: space.peak_resident_range_bytes.0 as f64,
-            high: space.peak_resident_range_bytes.1 as f64,
-        }),
+        Measure::Space => {
+            heap.space.as_ref().filter(|space| !space.resident_unknown).map(|space| Estimate {
+                value: space.peak_resident_bytes as f64,
+                low: space.peak_resident_range_bytes.0 as f64,
+                high: space.peak_resident_range_bytes.1 as f64,
+            })
+        }
         Measure::Time => heap.time.as_ref().map(|time| time.ns_per_event),
     }
 }

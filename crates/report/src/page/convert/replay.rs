@@ -78,7 +78,7 @@ fn heap_row(results: &Results, heap: &HeapResult) -> model::ReplayHeap {
     model::ReplayHeap {
         name: heap.heap.clone(),
         version: heap.version.clone(),
-        space: heap.space.as_ref().map(space_row),
+        space: heap.space.as_ref().filter(|space| !space.resident_unknown).map(space_row),
         collections: (!heap.collections.is_empty()).then(|| collections(&heap.collections)),
         event_ns: heap.time.as_ref().map(|time| time.ns_per_event.value),
         space_ratio: ratio(Measure::Space),
