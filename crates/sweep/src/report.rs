@@ -143,9 +143,7 @@ pub(crate) fn about(folders: &[PathBuf]) -> Result<About, SweepError> {
         if let Some(reason) = about.differs(&other) {
             return Err(SweepError::Other { path: folder.clone(), reason });
         }
-        for (one, other) in about.workloads.iter_mut().zip(other.workloads) {
-            one.settings.reps = one.settings.reps.max(other.settings.reps);
-        }
+        about.take_repetitions(&other);
     }
     Ok(about)
 }
@@ -340,9 +338,9 @@ fn noted(about: &About, nodes: &[NodeBlocks], workloads: &[WorkloadReport]) -> V
     }
     let void: u32 = nodes.iter().map(|node| node.void_blocks).sum();
     if void > 0 {
+        let there: u32 = workloads.iter().map(|one| one.blocks).sum();
         notes.push(format!(
-            "{void} of {} blocks are void: the canary, which is fixed work, took over {:.0} % more or less than its node's median.",
-            planned - missing,
+            "{void} of {there} blocks are void: the canary, which is fixed work, took over {:.0} % more or less than its node's median.",
             CANARY_SPREAD * 100.0
         ));
     }

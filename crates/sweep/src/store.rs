@@ -133,6 +133,13 @@ impl About {
         pairs.into_iter().find_map(differs)
     }
 
+    /// Takes the larger number of repetitions of each workload.
+    pub(crate) fn take_repetitions(&mut self, other: &About) {
+        for (one, other) in self.workloads.iter_mut().zip(&other.workloads) {
+            one.settings.reps = one.settings.reps.max(other.settings.reps);
+        }
+    }
+
     /// The sweep in the folder.
     ///
     /// # Errors
@@ -162,7 +169,8 @@ impl About {
         }
     }
 
-    /// Begins a folder, or goes on with one of the same sweep.
+    /// Begins a folder, or goes on with one of the same sweep. A folder that was made for more
+    /// repetitions keeps them: its blocks are there.
     ///
     /// # Errors
     /// The folder holds another sweep, or cannot be written to.
@@ -173,9 +181,12 @@ impl About {
             if let Some(reason) = there.differs(self) {
                 return Err(SweepError::Other { path: folder.into(), reason });
             }
-            if there == *self {
-                return Ok(());
+            let mut both = self.clone();
+            both.take_repetitions(&there);
+            if there != both {
+                write_json(&path, &both)?;
             }
+            return Ok(());
         }
         Ok(write_json(&path, self)?)
     }
@@ -244,7 +255,9 @@ pub(crate) fn blocks(folder: &Path, workload: &str) -> Result<Vec<u32>, SweepErr
     for entry in entries {
         let name = entry.map_err(SweepError::io(&folder, "list"))?.file_name();
         let number = name.to_str().and_then(|name| {
-            name.strip_prefix("block-")?.strip_suffix(".json")?.parse::<u32>().ok()
+            let number = name.strip_prefix("block-")?.strip_suffix(".json")?.parse::<u32>().ok()?;
+            // `block-0.json` is somebody's copy; its number is not where the block lies.
+            (name == format!("block-{number:05}.json")).then_some(number)
         });
         numbers.extend(number);
     }
@@ -258,9 +271,14 @@ pub(crate) fn block_file(folder: &Path, workload: &str, block: u32) -> PathBuf {
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, SweepError> {
-    let length = fs::metadata(path).map_err(SweepError::io(path, "read"))?.len();
+    let found = fs::metadata(path).map_err(SweepError::io(path, "read"))?;
     let malformed = |reason: String| SweepError::Malformed { path: path.into(), reason };
-    if length > LARGEST_BYTES {
+    // A pipe of this name would be waited for, forever.
+    if !found.is_file() {
+        return Err(malformed(String::from("it is no regular file")));
+    }
+    if found.len() > LARGEST_BYTES {
+        let length = found.len();
         return Err(malformed(format!("it has {length} bytes, more than results ever have")));
     }
     let bytes = fs::read(path).map_err(SweepError::io(path, "read"))?;

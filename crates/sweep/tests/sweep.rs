@@ -300,3 +300,40 @@ fn what_does_not_belong_together_is_refused() {
     fs::write(out.join("sweep.json"), forged).unwrap();
     assert!(read(&out).contains("is no name of a workload"));
 }
+
+#[test]
+fn fewer_repetitions_keep_what_the_folder_was_made_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let machine = Machine { canary_ns: |number| 1000 << (number % 2), ..Machine::of(1.5) };
+    run(&prepared(&plan(folder.path(), 4)), (0, 1), &out, "one", &machine);
+    let before = report(&[&out]);
+    run(&prepared(&plan(folder.path(), 1)), (0, 1), &out, "one", &machine);
+    let after = report(&[&out]);
+    assert_eq!(json(&before), json(&after));
+    assert_eq!(after.workloads[0].planned_blocks, 4);
+    let void: u32 = after.nodes.iter().map(|node| node.void_blocks).sum();
+    let said = format!("{void} of 8 blocks are void");
+    assert!(void > 0 && after.notes.iter().any(|note| note.starts_with(&said)), "{after:#?}");
+}
+
+#[test]
+fn what_is_no_file_of_a_sweep_is_told_or_passed_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let sweep = prepared(&plan(folder.path(), 2));
+    run(&sweep, (0, 1), &out, "one", &Machine::of(1.5));
+    let block = out.join("a/block-00000.json");
+
+    // Somebody's copy under a number that is not written so.
+    let before = json(&report(&[&out]));
+    fs::copy(&block, out.join("a/block-0.json")).unwrap();
+    assert_eq!(before, json(&report(&[&out])));
+
+    // Whoever reads a pipe waits for a writer.
+    let refused = || Report::read(std::slice::from_ref(&out), |_| ()).unwrap_err().to_string();
+    fs::remove_file(&block).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&block).status().unwrap();
+    assert!(made.success());
+    assert!(refused().contains("it is no regular file"), "{}", refused());
+}
