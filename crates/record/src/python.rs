@@ -110,6 +110,55 @@ impl Python {
     }
 }
 
+/// One sentence on Pythons that were told to ignore `PYTHONMALLOC` (`-E`, `-I`): most of their
+/// objects are missing. `None`: there is no such Python.
+pub fn ignores_malloc<'a>(
+    images: impl Iterator<Item = (&'a Python, &'a [Vec<u8>])>,
+) -> Option<String> {
+    let ignores = |(python, arguments): &(&Python, &[Vec<u8>])| {
+        matches!(python.verdict, Some((layout::PYTHON_READ, _))) && ignores_environment(arguments)
+    };
+    let many = images.filter(ignores).count() as u64;
+    (many > 0).then(|| {
+        format!(
+            "small objects of {} are not blocks of malloc: Python's -E and -I ignore PYTHONMALLOC; record without them",
+            plural(many, "Python process")
+        )
+    })
+}
+
+/// Whether the options of a Python's command line, which end at its script, `-c` or `-m`, have `-E`
+/// or `-I`.
+fn ignores_environment(arguments: &[Vec<u8>]) -> bool {
+    let mut words = arguments.iter().skip(1);
+    while let Some(word) = words.next() {
+        let Some(letters) = word.strip_prefix(b"-").filter(|letters| !letters.is_empty()) else {
+            return false;
+        };
+        if letters == b"-check-hash-based-pycs" {
+            words.next();
+            continue;
+        }
+        // `--version` and `--help` run nothing; `--` ends the options.
+        if letters[0] == b'-' {
+            return false;
+        }
+        let ends = letters.iter().position(|letter| b"-cmWX".contains(letter));
+        let flags = &letters[..ends.unwrap_or(letters.len())];
+        if flags.contains(&b'E') || flags.contains(&b'I') {
+            return true;
+        }
+        match ends.map(|at| (letters[at], at + 1 == letters.len())) {
+            Some((b'W' | b'X', true)) => {
+                words.next();
+            }
+            Some((b'W' | b'X', false)) | None => {}
+            Some(_) => return false,
+        }
+    }
+    false
+}
+
 /// A name from the program as text that a terminal can show.
 pub fn name_of(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
@@ -150,6 +199,44 @@ mod tests {
             Python::loss([&Python::default()].into_iter()).unwrap(),
             "no stack has Python frames: no CPython was seen in any process (--python)"
         );
+    }
+
+    #[test]
+    fn a_python_that_ignores_pythonmalloc_is_told() {
+        let python =
+            Python { verdict: Some((layout::PYTHON_READ, 0x030c_0100)), ..Python::default() };
+        let words = |line: &str| -> Vec<Vec<u8>> {
+            line.split(' ').map(|word| word.as_bytes().to_vec()).collect()
+        };
+        let told = |line: &str| {
+            let words = words(line);
+            let other = (&Python::default(), &words[..]);
+            ignores_malloc([(&python, &words[..]), other].into_iter())
+        };
+        for line in [
+            "python3 -I app.py",
+            "python3 -E -c pass",
+            "python3 -uE -",
+            "python3 -W error -X dev -Xutf8 -sI -m app",
+            "python3 --check-hash-based-pycs never -I app.py",
+        ] {
+            assert_eq!(
+                told(line).expect(line),
+                "small objects of 1 Python process are not blocks of malloc: Python's -E and -I \
+                 ignore PYTHONMALLOC; record without them"
+            );
+        }
+        for line in [
+            "python3",
+            "python3 app.py -I",
+            "python3 - -I",
+            "python3 -c E -I",
+            "python3 -mE -I",
+            "python3 -X E -WI app.py",
+            "python3 --version -I",
+        ] {
+            assert_eq!(told(line), None, "{line}");
+        }
     }
 
     #[test]

@@ -27,7 +27,7 @@ use crate::error::RecordError;
 use crate::execs::{self, Exec, Unseen};
 use crate::image::{Image, ImageDamage};
 use crate::mark;
-use crate::python::Python;
+use crate::python::{self, Python};
 use crate::spool::EVENTS_FILE;
 use crate::spool::block::{BlockDamage, RingId};
 use crate::spool::note::Note;
@@ -183,7 +183,10 @@ pub fn merge_spool<S: EventSink>(
         content.index.rings.values().flatten().map(|block| u64::from(block.records)).sum();
     let (inputs, streams) = inputs(files, &mut content);
     if content.control.is_python {
-        content.losses.extend(Python::loss(inputs.iter().map(|input| &input.image.python)));
+        let images = || inputs.iter().map(|input| &input.image);
+        content.losses.extend(Python::loss(images().map(|image| &image.python)));
+        let started = images().map(|image| (&image.python, &image.arguments[..]));
+        content.losses.extend(python::ignores_malloc(started));
     }
     let facts = facts::Facts::new(&content.control, inputs.iter().map(|input| &input.image), clock);
     let mut actions: Vec<(u64, Action)> = Vec::new();
