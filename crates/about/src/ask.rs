@@ -28,6 +28,25 @@ pub fn pressure(pid: u32, patience: Duration) -> Result<Saved, AboutError> {
     ask(pid, PRESSURE, patience)
 }
 
+/// The process that `text` names, as an asker writes it; `None`: the text is no number.
+///
+/// # Errors
+/// The number is larger than any process's.
+pub fn number(text: &str) -> Result<Option<u32>, AboutError> {
+    if text.is_empty() || !text.bytes().all(|letter| letter.is_ascii_digit()) {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|_| AboutError::TooLarge(text.into()))
+}
+
+/// The process that `text` names.
+///
+/// # Errors
+/// The text is no process's number.
+pub fn process(text: &str) -> Result<u32, AboutError> {
+    number(text)?.ok_or_else(|| AboutError::NoNumber(text.into()))
+}
+
 fn ask(pid: u32, question: &str, patience: Duration) -> Result<Saved, AboutError> {
     let own = own_user();
     let process = PathBuf::from(format!("/proc/{pid}"));
@@ -111,4 +130,23 @@ fn number_within(process: &Path) -> Option<u32> {
     let status = std::fs::read_to_string(process.join("status")).ok()?;
     let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
     numbers.split_whitespace().next_back()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{number, process};
+
+    #[test]
+    fn a_number_is_a_process_and_no_other_text_is() {
+        assert_eq!(number("4711").unwrap(), Some(4711));
+        for file in ["", "+4711", "-1", "./4711", "4711.json", "\u{664}"] {
+            assert_eq!(number(file).unwrap(), None, "{file}");
+        }
+        let refused = |text: &str| process(text).unwrap_err().to_string();
+        assert_eq!(
+            refused("4294967296"),
+            "4294967296 is larger than the number of any process; ./4294967296 names a file"
+        );
+        assert_eq!(refused("app.json"), "app.json: expected the number of a running process");
+    }
 }

@@ -5,6 +5,12 @@ use std::time::Duration;
 /// Why there is no reading.
 #[derive(Debug, thiserror::Error)]
 pub enum AboutError {
+    /// No process has this number.
+    #[error("{0} is larger than the number of any process; ./{0} names a file")]
+    TooLarge(String),
+    /// A process was to be named.
+    #[error("{0}: expected the number of a running process")]
+    NoNumber(String),
     /// There is no such process.
     #[error("there is no process {0}")]
     NoProcess(u32),
