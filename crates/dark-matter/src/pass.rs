@@ -6,9 +6,9 @@ use heaplab_trace::{Event, EventSource, Flags, Op, StackId, TraceError};
 use std::collections::HashMap;
 
 /// The mark at which reporters are asked (crates/preload/c/reports.c).
-pub const ASKED: &str = "heaplab: reporters asked";
+pub const ASKED: &str = heaplab_trace::REPORTERS_ASKED;
 /// The mark at which they have answered.
-pub const ANSWERED: &str = "heaplab: reporters answered";
+pub const ANSWERED: &str = heaplab_trace::REPORTERS_ANSWERED;
 
 #[derive(Clone, Copy)]
 struct Live {

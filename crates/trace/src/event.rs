@@ -221,3 +221,8 @@ impl Event {
         self.flags.0 & (Flags::FAILED.0 | Flags::INHERITED.0) == 0
     }
 }
+
+/// The mark at which memory reporters are asked.
+pub const REPORTERS_ASKED: &str = "heaplab: reporters asked";
+/// The mark at which they have answered.
+pub const REPORTERS_ANSWERED: &str = "heaplab: reporters answered";

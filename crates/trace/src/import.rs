@@ -9,6 +9,7 @@
 //! and so is a last line without a line feed.
 
 mod android;
+mod dmd;
 mod heaptrack;
 mod import_state;
 pub mod lines;
@@ -48,6 +49,8 @@ pub enum Format {
     Ocaml,
     /// memtrace's file; of a rate below 1 a profile.
     Memtrace,
+    /// Firefox's DMD: live blocks and who reports them, as JSON.
+    Dmd,
 }
 
 /// Options of an import.
@@ -85,6 +88,7 @@ pub fn import(
     match format {
         Format::Ocaml => return ocaml::import(input, options, sink),
         Format::Memtrace => return memtrace::import(input, options, sink),
+        Format::Dmd => return dmd::import(input, options, sink),
         _ => {}
     }
     with_lines(input, options, |lines| match format {
@@ -92,7 +96,7 @@ pub fn import(
         Format::Android => android::import(lines, Book::new(options, sink)),
         Format::Logalloc => logalloc::import(lines, Book::new(options, sink)),
         Format::Heaptrack => heaptrack::import(lines, Book::new(options, sink)),
-        Format::Ocaml | Format::Memtrace => unreachable!("bytes, not lines"),
+        Format::Ocaml | Format::Memtrace | Format::Dmd => unreachable!("bytes, not lines"),
     })
 }
 
@@ -104,7 +108,7 @@ pub fn unknown(start: &[u8], options: &Options, others: &str) -> TraceError {
         path: options.name.clone(),
         place: "line 1".into(),
         expected: format!(
-            "heap-replay-text, Android memory_replay, Firefox logalloc, heaptrack{comma}{others}, heaplab's stream of an OCaml program or memtrace's (name it with --format)"
+            "heap-replay-text, Android memory_replay, Firefox logalloc or DMD, heaptrack{comma}{others}, heaplab's stream of an OCaml program or memtrace's (name it with --format)"
         ),
         found: format!("\"{}\"", lines::shown(start)),
     }
@@ -157,6 +161,9 @@ pub fn text(input: impl BufRead) -> io::Result<String> {
 pub fn detect(start: &[u8]) -> Option<Format> {
     if start.starts_with(&memtrace::MAGIC) {
         return Some(Format::Memtrace);
+    }
+    if start.trim_ascii_start().starts_with(b"{") {
+        return Some(Format::Dmd);
     }
     let line = start.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let line = std::str::from_utf8(line).ok()?.trim_end();

@@ -32,6 +32,6 @@ pub mod tables;
 pub use error::TraceError;
 pub use event::{
     BY_REACHABILITY, Event, FREED_BY_PROGRAM, Family, Flags, NO_STACK, NOTICED_AT_COLLECTION,
-    ObjectId, Op, Origin, StackId,
+    ObjectId, Op, Origin, REPORTERS_ANSWERED, REPORTERS_ASKED, StackId,
 };
 pub use source::{EventSink, EventSource};

@@ -58,6 +58,8 @@ enum Format {
     Ocaml,
     /// memtrace's file of an OCaml program (MEMTRACE_RATE=1)
     Memtrace,
+    /// Firefox's DMD: live blocks and the memory reporters that name them
+    Dmd,
 }
 
 impl Args {
@@ -125,6 +127,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Format::Heaptrack => other(import::Format::Heaptrack),
         Format::Ocaml => other(import::Format::Ocaml),
         Format::Memtrace => other(import::Format::Memtrace),
+        Format::Dmd => other(import::Format::Dmd),
     };
     let name = name_of(files);
     let (input, progress) = open_all(files)?;

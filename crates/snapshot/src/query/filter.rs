@@ -147,9 +147,7 @@ fn allocator(analysis: &Analysis, wanted: &str) -> Result<u32, NotThere> {
     let snapshot = analysis.snapshot();
     let sites = analysis.allocation_sites();
     if sites.is_empty() {
-        not_there!(
-            "the file has no allocation sites: take it while allocations are tracked"
-        );
+        not_there!("the file has no allocation sites: take it while allocations are tracked");
     }
     let found: Vec<(u32, [String; 4])> = sites
         .iter()
