@@ -93,7 +93,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return dark_matter(&args);
     }
     let patience = args.show.patience();
-    let pid = args.subject.parse::<u32>().ok();
+    let pid = ask::number(&args.subject)?;
     let title = match pid {
         Some(pid) => format!("Memory of process {pid}"),
         None => format!("Memory: {}", args.subject),
@@ -172,7 +172,7 @@ fn watch(args: &Args, pid: u32, saved: &mut Saved, model: &mut Model) -> Result<
 
 /// A reading of a process, or the one of a file.
 fn read(subject: &str, patience: Duration) -> Result<Saved> {
-    if let Ok(pid) = subject.parse() {
+    if let Some(pid) = ask::number(subject)? {
         return Ok(ask::report(pid, patience)?);
     }
     let bytes = std::fs::read(subject).with_context(|| subject.to_owned())?;

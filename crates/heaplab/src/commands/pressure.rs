@@ -11,6 +11,7 @@ use std::process::ExitCode;
 #[command(after_help = include_str!("../../help/pressure.txt"))]
 pub struct Args {
     /// A process with reporters
+    #[arg(value_parser = ask::process)]
     pid: u32,
     #[command(flatten)]
     show: Show,
