@@ -2,7 +2,6 @@
 
 use crate::usage_error::UsageError;
 use heaplab_arena::Arenas;
-use heaplab_heap::FamilyError;
 use heaplab_metaspace::Metaspaces;
 use heaplab_node::Nodes;
 use heaplab_ocaml::OCamls;
@@ -31,15 +30,7 @@ pub const SYNTAX: &str = "Parameters follow a heap's name: NAME:PARAMETER=VALUE,
 /// A heap of any family, with its parameters, as asked for.
 pub type Heap = Box<dyn Selected>;
 
-/// The heaps of a list such as `glibc,jemalloc:narenas=1,dirty_decay_ms=0,mimalloc`.
-pub fn parse_list(list: &str) -> Result<Vec<Heap>, FamilyError> {
-    FAMILIES.parse_list(list)
-}
-
-/// The heaps that `--on` names.
+/// The heaps that `--on` names, such as `glibc,jemalloc:narenas=1,dirty_decay_ms=0,mimalloc`.
 pub fn on(list: &str) -> Result<Vec<Heap>, UsageError> {
-    parse_list(list).map_err(|error| UsageError(format!("--on: {error:#}")))
+    FAMILIES.parse_list(list).map_err(|error| UsageError(format!("--on: {error:#}")))
 }
-
-#[cfg(test)]
-mod tests;

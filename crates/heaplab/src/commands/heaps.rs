@@ -35,7 +35,9 @@ mod tests {
             // An example is what the command line takes, of the same family.
             let family = heap.name.split(':').next().unwrap_or_default();
             let parsed = heap.example.filter(|example| {
-                heaps::parse_list(example).is_ok_and(|list| list[0].to_string().starts_with(family))
+                heaps::FAMILIES
+                    .parse_list(example)
+                    .is_ok_and(|list| list[0].to_string().starts_with(family))
             });
             assert_eq!(parsed, heap.example);
             assert!(heap.parameters.is_empty() || heap.example.is_some(), "{}", heap.name);

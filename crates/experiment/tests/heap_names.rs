@@ -1,7 +1,17 @@
-//! Names that users type, and what is said of those that are wrong.
+//! Names of heaps that users type, and the answer to those that are wrong.
 
-use super::*;
+use heaplab_arena::Arenas;
 use heaplab_experiment::HeapCell;
+use heaplab_heap::FamilyError;
+use heaplab_metaspace::Metaspaces;
+use heaplab_replay::{Families, Of, Selected};
+use heaplab_system::Allocators;
+
+const FAMILIES: Families = Families(&[&Of(Allocators), &Of(Metaspaces), &Of(Arenas)]);
+
+fn parse_list(list: &str) -> Result<Vec<Box<dyn Selected>>, FamilyError> {
+    FAMILIES.parse_list(list)
+}
 
 #[test]
 fn huge_pages_are_kept_away_by_each_heaps_own_switch() {
