@@ -23,8 +23,10 @@ pub mod page;
 mod saved;
 pub mod text;
 mod tree;
+mod watch;
 
 pub use error::AboutError;
 pub use model::{Model, Process};
 pub use saved::{Report, Saved};
 pub use tree::Node;
+pub use watch::Watch;

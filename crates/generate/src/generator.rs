@@ -6,7 +6,7 @@ use crate::sizes::{BOUNDS, Drawer};
 use crate::spec::{FRAGMENTS, Lifetimes, Spec};
 use heaplab_trace::bundle::Meta;
 use heaplab_trace::tables::{Arena, Process, Tables, Thread};
-use heaplab_trace::{Event, EventSource, FREED_BY_PROGRAM, ObjectId, Op, TraceError};
+use heaplab_trace::{Event, EventSink, EventSource, FREED_BY_PROGRAM, ObjectId, Op, TraceError};
 
 /// Births whose events are given at once.
 const BATCH_BIRTHS: u64 = 512;
@@ -78,6 +78,26 @@ impl Generator {
     /// What was given so far.
     pub fn counts(&self) -> &Counts {
         &self.counts
+    }
+
+    /// Gives every event to `sink`; `progress` hears how many objects were born so far.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub fn write(
+        &mut self,
+        sink: &mut impl EventSink,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(), TraceError> {
+        let mut batch = Vec::new();
+        loop {
+            self.next_batch(&mut batch)?;
+            if batch.is_empty() {
+                return Ok(());
+            }
+            batch.iter().try_for_each(|event| sink.push(event))?;
+            progress(self.counts.births);
+        }
     }
 
     /// The tables that the events refer to.

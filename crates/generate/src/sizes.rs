@@ -7,6 +7,8 @@
 //! likely; above 256 bytes each doubling up to 16 KiB is half as likely as the one before.
 
 use crate::random::Random;
+use std::fs::File;
+use std::io::Read;
 
 /// The classes' bounds in the document, bytes.
 pub const BOUNDS: [u64; 3] = [80, 128, 256];
@@ -16,6 +18,25 @@ const MIX_BYTES_MAX: u64 = 16 << 10;
 pub const SIZE_MAX: u64 = 1 << 30;
 /// Sizes that a table may have.
 pub const ROWS_MAX: usize = 1 << 20;
+
+/// Largest file of sizes that is read, bytes.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// Reads a file of sizes.
+///
+/// # Errors
+/// The file cannot be read, or is too large, in words.
+pub fn read_file(path: &str) -> Result<String, String> {
+    let file = File::open(path).map_err(|error| format!("cannot open {path}: {error}"))?;
+    let mut text = String::new();
+    file.take(FILE_BYTES_MAX + 1)
+        .read_to_string(&mut text)
+        .map_err(|error| format!("cannot read {path}: {error}"))?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(format!("{path}: larger than {FILE_BYTES_MAX} bytes"));
+    }
+    Ok(text)
+}
 
 /// Sizes with their weights.
 #[derive(Clone, Debug, PartialEq, Eq)]

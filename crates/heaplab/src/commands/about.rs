@@ -3,7 +3,7 @@
 use crate::answer::{self, HtmlFile};
 use crate::commands::seconds;
 use anyhow::{Context, Result};
-use heaplab_about::{AboutError, Model, Saved, ask, difference, page, text};
+use heaplab_about::{Model, Saved, Watch, ask, difference, page, text};
 use heaplab_loopback::{Answer, Server};
 use heaplab_profile::choose::process;
 use heaplab_terminal as terminal;
@@ -108,7 +108,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         model = Model::of_difference(&saved);
     } else if args.live || args.readings.is_some() {
         let Some(pid) = pid else { misasked!("{}: a file is one reading", args.subject) };
-        watch(&args, pid, &mut saved, &mut model)?;
+        (saved, model) = watch(&args, pid, saved)?;
     }
     if let Some(file) = &args.save {
         let is_packed = file.extension().is_some_and(|extension| extension == "gz");
@@ -143,31 +143,20 @@ fn dark_matter(args: &Args) -> Result<ExitCode> {
 }
 
 /// Takes readings until there are enough or the process ends, and shows each in a terminal.
-fn watch(args: &Args, pid: u32, saved: &mut Saved, model: &mut Model) -> Result<()> {
+fn watch(args: &Args, pid: u32, first: Saved) -> Result<(Saved, Model)> {
     let is_shown = std::io::stdout().is_terminal() && !args.show.json && !args.html.is_asked_for();
-    while args.readings.is_none_or(|wanted| model.readings < wanted) {
+    let (patience, every) = (args.show.patience(), Duration::from_secs_f64(args.every));
+    let watch = Watch { pid, patience, every, readings: args.readings };
+    let watched = watch.run(first, &mut |model| -> Result<()> {
         if is_shown {
-            let text = text::render(model, args.show.shown());
-            print!("\x1b[H\x1b[2J{text}")?;
+            print!("\x1b[H\x1b[2J{}", text::render(model, args.show.shown()))?;
         }
-        std::thread::sleep(Duration::from_secs_f64(args.every));
-        *saved = match ask::report(pid, args.show.patience()) {
-            Ok(next) => next,
-            // It has ended: what was seen is shown.
-            Err(
-                AboutError::NoProcess(_) | AboutError::NoReporters(_) | AboutError::Died { .. },
-            ) => {
-                break;
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let earlier = std::mem::replace(model, Model::of(saved));
-        model.widen(&earlier);
-    }
+        Ok(())
+    })?;
     if is_shown {
         print!("\x1b[H\x1b[2J")?;
     }
-    Ok(())
+    Ok(watched)
 }
 
 /// A reading of a process, or the one of a file.
