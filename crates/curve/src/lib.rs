@@ -14,7 +14,7 @@
 //! - [`fit`]: the curve. [`sample`]: points and intervals. [`compare`]: curves and points against
 //!   each other. [`effect`]: whether the parameter does anything.
 //! - [`summary`], [`verdict`]: [`results`] and sentences. [`svg`], [`page`], [`table`]: pictures
-//!   and files. [`minimum`]: the least setting that runs.
+//!   and [`files`]. [`minimum`]: the least setting that runs.
 
 pub mod cell;
 pub mod compare;
@@ -22,6 +22,7 @@ pub mod compare;
 mod coverage;
 pub mod effect;
 pub mod expanded;
+pub mod files;
 pub mod fit;
 pub mod handling;
 pub mod lab;

@@ -42,14 +42,19 @@ pub enum Stopped {
 
 /// Commands that a shell runs around the measured one.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
 pub struct Hooks {
-    /// Once for each variant, before everything.
+    /// Run by a shell, once for each variant before everything.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "COMMAND"))]
     pub setup: Option<String>,
-    /// Before each run.
+    /// Run by a shell before each run.
+    #[cfg_attr(feature = "clap", arg(short, long, value_name = "COMMAND"))]
     pub prepare: Option<String>,
-    /// After each run.
+    /// Run by a shell after each run.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "COMMAND"))]
     pub conclude: Option<String>,
-    /// Once for each variant, after everything.
+    /// Run by a shell, once for each variant after everything.
+    #[cfg_attr(feature = "clap", arg(short, long, value_name = "COMMAND"))]
     pub cleanup: Option<String>,
 }
 

@@ -14,6 +14,9 @@ pub enum ExportError {
     /// The heap snapshot cannot be written.
     #[error(transparent)]
     Snapshot(#[from] heaplab_snapshot::generate::GenerateError),
+    /// The format cannot show what is asked of it.
+    #[error("{0}")]
+    Misused(&'static str),
     /// A number exceeds the format's range.
     #[error("{format} cannot hold {what} = {value} (at most {limit}); choose another format")]
     TooLarge {
@@ -80,7 +83,8 @@ impl ExportError {
     pub fn is_misasked(&self) -> bool {
         matches!(
             self,
-            ExportError::MarkElsewhere(_)
+            ExportError::Misused(_)
+                | ExportError::MarkElsewhere(_)
                 | ExportError::SeveralJvms(_)
                 | ExportError::SeveralWorkloads
                 | ExportError::Chosen(ChooseError::NotThere(_))

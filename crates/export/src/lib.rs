@@ -34,6 +34,7 @@ mod collapsed;
 mod detail;
 mod dhat;
 mod error;
+mod file_format;
 mod firefox;
 mod heap_snapshot;
 mod live;
@@ -46,6 +47,7 @@ mod stacks;
 
 pub use detail::Detail;
 pub use error::ExportError;
+pub use file_format::{Asked, FileFormat};
 pub use heap_snapshot::{HeapAtMoment, HeapSnapshot, MetaspaceSnapshot, WalkedHeap, Written};
 pub use live::{LiveBlock, LiveBlocks};
 pub use metaspace_trace::write_metaspace_trace;
@@ -130,6 +132,7 @@ pub enum Format {
 
 /// The number shown by a format with room for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Weight {
     /// Bytes in use at the moment.
     #[default]

@@ -16,6 +16,50 @@ pub enum Format {
     Other(import::Format),
 }
 
+/// The formats, as they are called on a command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+pub enum FormatName {
+    /// Told from the first line.
+    Auto,
+    /// heap-replay-text.
+    Text,
+    /// Android's memory_replay (malloc_debug's record_allocs).
+    Android,
+    /// Firefox's logalloc, raw or munged.
+    Logalloc,
+    /// heaptrack's file, raw or interpreted.
+    Heaptrack,
+    /// A JVM's log of its metaspace (-Xlog:metaspace*=trace), JDK 17 to 25.
+    JvmLog,
+    /// A metaspace workload without addresses (#metaspace-trace 1).
+    MetaspaceTrace,
+    /// What heaplab's recorder in an OCaml program wrote (record --ocaml).
+    Ocaml,
+    /// memtrace's file of an OCaml program (MEMTRACE_RATE=1).
+    Memtrace,
+    /// Firefox's DMD: live blocks and the memory reporters that name them.
+    Dmd,
+}
+
+impl FormatName {
+    /// The format; `None`: the first line decides it.
+    pub fn format(self) -> Option<Format> {
+        Some(match self {
+            FormatName::Auto => return None,
+            FormatName::JvmLog => Format::Log,
+            FormatName::MetaspaceTrace => Format::Workload,
+            FormatName::Text => Format::Other(import::Format::Text),
+            FormatName::Android => Format::Other(import::Format::Android),
+            FormatName::Logalloc => Format::Other(import::Format::Logalloc),
+            FormatName::Heaptrack => Format::Other(import::Format::Heaptrack),
+            FormatName::Ocaml => Format::Other(import::Format::Ocaml),
+            FormatName::Memtrace => Format::Other(import::Format::Memtrace),
+            FormatName::Dmd => Format::Other(import::Format::Dmd),
+        })
+    }
+}
+
 /// How the formats of JVMs are called where a trace is in none.
 const NAMES: &str = "a JVM's log, a metaspace trace";
 

@@ -39,7 +39,7 @@ pub mod statistics;
 pub mod workload;
 
 pub use chunk_op::ChunkOp;
-pub use import::{Format, import};
+pub use import::{Format, FormatName, import};
 pub use reclaim::Reclaim;
 pub use report::{At, Point, Report, has_chunks, is_metaspace, jvms, report, reports, shadow_at};
 pub use requests::Requests;

@@ -12,8 +12,10 @@ use std::collections::HashMap;
 
 /// What `record --python` asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Frames {
     /// Python frames in place of the interpreter's own.
+    #[cfg_attr(feature = "clap", value(name = "frames"))]
     Python,
     /// Python frames between all native ones.
     All,

@@ -17,6 +17,41 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::fmt::Write;
 
+/// What classes are ordered by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+pub enum Order {
+    /// Bytes more than before.
+    Bytes,
+    /// Objects more than before.
+    Count,
+    /// Objects that are new.
+    Added,
+    /// Objects that are gone.
+    Removed,
+}
+
+impl Order {
+    /// Sorts the classes of two snapshots.
+    pub fn sort(self, diffs: &mut [ClassDiff]) {
+        diffs.sort_by_key(|diff| match self {
+            Order::Bytes => Reverse(diff.size_delta()),
+            Order::Count => Reverse(diff.count_delta()),
+            Order::Added => Reverse(diff.added.len() as i64),
+            Order::Removed => Reverse(diff.removed.len() as i64),
+        });
+    }
+
+    /// Sorts the classes that grow over a series, which come sorted by bytes.
+    pub fn sort_series(self, growing: &mut [Growth]) {
+        if self == Order::Count {
+            growing.sort_by_key(|class| {
+                Reverse(class.counts.last().unwrap_or(&0) - class.counts.first().unwrap_or(&0))
+            });
+        }
+    }
+}
+
 /// Warns that a comparison by ids is wrong for two snapshots of different sessions.
 pub fn warning(session: &Session) -> Option<String> {
     let why = if session.newer_is_first { ", and the newer file's ids begin anew" } else { "" };

@@ -11,6 +11,40 @@ use heaplab_text::table::Table;
 use heaplab_text::words::{bytes, count as number};
 use serde_json::{Value, json};
 use std::borrow::Cow;
+use std::cmp::Reverse;
+
+/// What classes are ordered by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+pub enum Order {
+    /// What would go with them.
+    Retained,
+    /// Their own bytes.
+    Shallow,
+    /// How many.
+    Count,
+    /// The nearest to a root first.
+    Distance,
+    /// By name.
+    Name,
+}
+
+impl Order {
+    /// Sorts classes, each with its place in the file.
+    pub fn sort(self, classes: &mut [(u32, &Class)]) {
+        // What is equal stands in the order of the file.
+        classes.sort_by_key(|(index, class)| {
+            let key = match self {
+                Order::Retained => Reverse(class.retained_size),
+                Order::Shallow => Reverse(class.self_size),
+                Order::Count => Reverse(class.count),
+                Order::Distance => Reverse(u64::MAX - u64::from(class.distance.max(0) as u32)),
+                Order::Name => Reverse(0),
+            };
+            (key, if self == Order::Name { class.text() } else { String::new() }, *index)
+        });
+    }
+}
 
 /// A class's name and, if known, its place in a script without folders, which tells two classes of
 /// one name apart.

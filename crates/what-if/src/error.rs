@@ -16,6 +16,14 @@ pub enum WhatIfError {
         /// The right form.
         expected: &'static str,
     },
+    /// An option of a command line does not hold a change.
+    #[error("--{flag}: {reason}")]
+    Option {
+        /// The option.
+        flag: &'static str,
+        /// Why not.
+        reason: Box<WhatIfError>,
+    },
     /// No stack of the recording has the function.
     #[error("no stack has a function called {name:?}{}", near_words(.near))]
     NoFunction {

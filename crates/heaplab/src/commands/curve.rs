@@ -3,9 +3,10 @@
 mod lab;
 
 use crate::answer;
-use crate::commands::{interrupted, own_file};
+use crate::commands::{interrupted, own_file, seconds};
 use crate::usage_error::UsageError;
 use anyhow::{Context, Result, bail};
+use heaplab_curve::files::Files;
 use heaplab_curve::handling::{Cores, IgnoredStatuses, Output};
 use heaplab_curve::minimum::{self, MinimumError};
 use heaplab_curve::plan::{Plan, Settings, SpaceMeasure, TimeMeasure};
@@ -15,7 +16,7 @@ use heaplab_curve::run::{Ended, Measured, run as run_plan};
 use heaplab_curve::source::{CellSource, Commands, Hooks, Stopped};
 use heaplab_curve::summary::{Asked, summarize};
 use heaplab_curve::verdict::Budget;
-use heaplab_curve::{markdown, measure, page, svg, table, text};
+use heaplab_curve::{measure, text};
 use heaplab_experiment::plan::shard;
 use heaplab_experiment::process;
 use heaplab_experiment::results::{HugePages, Touch};
@@ -23,7 +24,7 @@ use heaplab_terminal as terminal;
 use heaplab_terminal::{progress, whole_file};
 use heaplab_text::lines;
 use heaplab_text::shell;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Arguments of `heaplab curve`.
@@ -75,18 +76,8 @@ pub struct Args {
     /// Do not measure variants without the varied value
     #[arg(long)]
     no_default: bool,
-    /// Run by a shell, once for each variant before everything
-    #[arg(long, value_name = "COMMAND")]
-    setup: Option<String>,
-    /// Run by a shell before each run
-    #[arg(short, long, value_name = "COMMAND")]
-    prepare: Option<String>,
-    /// Run by a shell after each run
-    #[arg(long, value_name = "COMMAND")]
-    conclude: Option<String>,
-    /// Run by a shell, once for each variant after everything
-    #[arg(short, long, value_name = "COMMAND")]
-    cleanup: Option<String>,
+    #[command(flatten)]
+    hooks: Hooks,
     /// Run the command by a shell: its words are joined by spaces
     #[arg(short = 'S', long)]
     shell: bool,
@@ -94,7 +85,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
     /// Seconds after which a run is ended and counts as failed
-    #[arg(long, value_name = "SECONDS", default_value_t = 600.0, value_parser = timeout)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 600.0, value_parser = |text: &str| seconds(text, 0.001..=31_536_000.0))]
     timeout: f64,
     /// A run that ends with a status other than 0 counts all the same; or only with these
     #[arg(short, long, value_name = "CODES", num_args = 0..=1, require_equals = true, default_missing_value = "all-non-zero", value_parser = IgnoredStatuses::parse)]
@@ -125,21 +116,8 @@ pub struct Args {
     /// Write the results as JSON (docs/curve.md)
     #[arg(long)]
     json: bool,
-    /// Write every run as a row
-    #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
-    /// The same as Parquet
-    #[arg(long, value_name = "FILE")]
-    parquet: Option<PathBuf>,
-    /// Write verdict and points as Markdown
-    #[arg(long, value_name = "FILE")]
-    markdown: Option<PathBuf>,
-    /// Write the picture
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
-    /// Write a page with picture, verdict and points
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
+    #[command(flatten)]
+    files: Files,
     /// Which blocks heaps have written: all, known (not those asked for zeroed), none
     #[arg(long, value_name = "WHICH", default_value = "known", requires = "bundle")]
     touch: Touch,
@@ -161,13 +139,6 @@ pub struct Args {
     command: Vec<String>,
 }
 
-fn timeout(text: &str) -> Result<f64, String> {
-    text.parse()
-        .ok()
-        .filter(|seconds| (0.001..=31_536_000.0).contains(seconds))
-        .ok_or_else(|| "seconds from 0.001 to 31536000".into())
-}
-
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     if args.cell {
@@ -181,15 +152,15 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let vary = question.varied();
     let plan = question.of_commands()?;
     let executable = own_file()?;
-    let hooks = Hooks {
-        setup: args.setup.clone(),
-        prepare: args.prepare.clone(),
-        conclude: args.conclude.clone(),
-        cleanup: args.cleanup.clone(),
-    };
     interrupted(|stop| {
         let arguments = vec![String::from("curve"), String::from("--cell")];
-        let source = Commands { executable, arguments, hooks, input: args.input.clone(), stop };
+        let source = Commands {
+            executable,
+            arguments,
+            hooks: args.hooks.clone(),
+            input: args.input.clone(),
+            stop,
+        };
         commands(&args, plan, vary, &source)
     })
 }
@@ -274,26 +245,17 @@ fn write_files(
     measured: &Measured,
     results: &Results,
 ) -> Vec<anyhow::Error> {
-    let written =
-        |path: &Path, text: String| Ok(whole_file::write_bytes(path, false, text.as_bytes())?);
-    let rows = |path: &Path| {
-        let bytes = table::parquet(plan, &measured.blocks)
-            .with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(whole_file::write_bytes(path, true, &bytes)?)
-    };
-    let json = |path: &Path| Ok(heaplab_experiment::run::write_json(path, results)?);
-    let folder = args.results.as_deref();
-    let in_folder = |name: &str| folder.map(|folder| folder.join(name));
-    let written = [
-        args.csv.as_deref().map(|path| written(path, table::csv(plan, &measured.blocks))),
-        args.svg.as_deref().map(|path| written(path, svg::picture(results))),
-        args.html.as_deref().map(|path| written(path, page::html(results))),
-        args.markdown.as_deref().map(|path| written(path, markdown::text(results))),
-        args.parquet.as_deref().map(rows),
-        in_folder("runs.parquet").as_deref().map(rows),
-        in_folder("results.json").as_deref().map(json),
-    ];
-    written.into_iter().flatten().filter_map(Result::err).collect()
+    let runs = args.results.as_ref().map(|folder| folder.join("runs.parquet"));
+    let files = args.files.written(runs.as_deref(), plan, measured, results);
+    let written = files.into_iter().map(|file| {
+        let content =
+            file.content.with_context(|| format!("cannot write {}", file.path.display()))?;
+        Ok(whole_file::write_bytes(file.path, file.is_binary, &content)?)
+    });
+    let json = args.results.iter().map(|folder| {
+        Ok(heaplab_experiment::run::write_json(&folder.join("results.json"), results)?)
+    });
+    written.chain(json).filter_map(Result::err).collect()
 }
 
 fn find_minimum(args: &Args, plan: &Plan, source: &dyn CellSource) -> Result<ExitCode> {

@@ -3,8 +3,7 @@
 use crate::heaps::{self, Heap};
 use crate::usage_error::UsageError;
 use anyhow::Result;
-use clap::ValueEnum;
-use heaplab_export::{Format, Source, Weight, write_metaspace_trace};
+use heaplab_export::{Asked, FileFormat, Format, Source, Weight, write_metaspace_trace};
 use heaplab_record::output;
 use heaplab_terminal::whole_file;
 use std::{
@@ -22,7 +21,7 @@ pub struct Args {
     bundle: PathBuf,
     /// What to write
     #[arg(long, short, value_enum)]
-    format: FormatName,
+    format: FileFormat,
     /// Where to write it; - is standard output
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
@@ -39,88 +38,31 @@ pub struct Args {
     on: Option<String>,
     /// The one number that collapsed stacks have room for
     #[arg(long, value_enum, value_name = "WEIGHT", default_value = "in-use-bytes")]
-    weight: WeightName,
+    weight: Weight,
     /// For a heap snapshot: say what both phases took, walking over what is live and writing the
     /// file, with counts
     #[arg(long)]
     profile: bool,
 }
 
-/// The formats, as they are called on the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum FormatName {
-    /// Protobuf of pprof, gzipped
-    Pprof,
-    /// JSON of speedscope
-    Speedscope,
-    /// One line a stack, for flame graph scripts
-    Collapsed,
-    /// JSON of the Firefox Profiler
-    Firefox,
-    /// JSON of valgrind's DHAT viewer
-    Dhat,
-    /// Each live block, for Chrome DevTools' Memory panel and `heaplab snapshot`
-    Heapsnapshot,
-    /// The workload of a metaspace as text (#metaspace-trace 1)
-    MetaspaceTrace,
-}
-
-/// The weights, as they are called on the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum WeightName {
-    /// Bytes in use at the moment
-    InUseBytes,
-    /// Objects in use at the moment
-    InUseObjects,
-    /// Bytes of all requests
-    AllocatedBytes,
-    /// All requests
-    AllocatedObjects,
-}
-
-const NO_PHASES: &str =
-    "--profile is for heap snapshots (--format heapsnapshot): other formats have no phases";
-
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let on = match &args.on {
-        Some(_) if args.format != FormatName::Heapsnapshot => {
-            misasked!(
-                "--on is for heap snapshots, of a heap that ran the workload: write --format heapsnapshot, or leave --on out"
-            )
-        }
-        name => name.as_deref().map(heap_of).transpose()?,
+    let asked = Asked {
+        format: args.format,
+        at: &args.at,
+        weight: args.weight,
+        is_on_heap: args.on.is_some(),
+        with_phases: args.profile,
+        to_terminal: args.output == Path::new("-") && stdout().is_terminal(),
     };
-    if args.format == FormatName::MetaspaceTrace {
+    asked.check()?;
+    if args.format == FileFormat::MetaspaceTrace {
         return workload(&args);
     }
-    let format = format(&args);
-    let misused = match format {
-        Some(Format::Pprof) if args.output == Path::new("-") && stdout().is_terminal() => Some(
-            "a pprof file is binary and standard output is a terminal: write to a file with -o FILE, or into a pipe",
-        ),
-        Some(Format::Dhat) if args.at != "peak" && args.at != "end" => Some(
-            "a DHAT file holds the peak and the end, and no other moment: leave --at out, or choose another format",
-        ),
-        Some(Format::Pprof | Format::Speedscope | Format::Firefox | Format::Dhat)
-            if args.weight != WeightName::InUseBytes =>
-        {
-            Some("--weight is for collapsed stacks; the other formats hold all weights")
-        }
-        None if args.weight != WeightName::InUseBytes => Some(
-            "--weight is for collapsed stacks; a heap snapshot holds each block with the bytes asked for",
-        ),
-        _ => None,
-    };
-    if let Some(misused) = misused {
-        misasked!("{misused}");
-    }
-    if args.profile && format.is_some() {
-        misasked!("{NO_PHASES}");
-    }
+    let on = args.on.as_deref().map(heap_of).transpose()?;
     let bundle = output::open(&args.bundle)?;
     let source = Source::of(&bundle, args.process.as_deref(), &args.at)?;
-    match format {
+    match asked.profile() {
         Some(format) => {
             whole_file::write(&args.output, format == Format::Pprof, |out| -> Result<()> {
                 Ok(source.write_profile(format, out)?)
@@ -169,12 +111,6 @@ fn heap_snapshot(args: &Args, source: &Source, on: Option<Heap>) -> Result<ExitC
 
 /// Writes the workload itself.
 fn workload(args: &Args) -> Result<ExitCode> {
-    if args.at != "peak" || args.weight != WeightName::InUseBytes {
-        misasked!("--at and --weight are for profiles; a metaspace trace is the whole workload");
-    }
-    if args.profile {
-        misasked!("{NO_PHASES}");
-    }
     let bundle = output::open(&args.bundle)?;
     let (process, path) = (args.process.as_deref(), &args.output);
     let mut written = None;
@@ -199,24 +135,6 @@ fn workload(args: &Args) -> Result<ExitCode> {
         );
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The profile's format; `None`: a heap snapshot or the workload, which are no profiles.
-fn format(args: &Args) -> Option<Format> {
-    let weight = match args.weight {
-        WeightName::InUseBytes => Weight::InUseBytes,
-        WeightName::InUseObjects => Weight::InUseObjects,
-        WeightName::AllocatedBytes => Weight::AllocatedBytes,
-        WeightName::AllocatedObjects => Weight::AllocatedObjects,
-    };
-    match args.format {
-        FormatName::Pprof => Some(Format::Pprof),
-        FormatName::Speedscope => Some(Format::Speedscope),
-        FormatName::Collapsed => Some(Format::Collapsed(weight)),
-        FormatName::Firefox => Some(Format::Firefox),
-        FormatName::Dhat => Some(Format::Dhat),
-        FormatName::Heapsnapshot | FormatName::MetaspaceTrace => None,
-    }
 }
 
 /// The heap that `--on` names.

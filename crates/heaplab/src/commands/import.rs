@@ -2,10 +2,11 @@
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
+use heaplab_jvm::FormatName;
 use heaplab_terminal::progress::{self, ProgressBar};
 use heaplab_text::words::plural;
 use heaplab_trace::bundle::{Bundle, BundleWriter};
-use heaplab_trace::import::{self, Options};
+use heaplab_trace::import::Options;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ pub struct Args {
     force: bool,
     /// The trace's format
     #[arg(long, value_enum, default_value = "auto")]
-    format: Format,
+    format: FormatName,
     /// Drop lines that contradict the order of events, and a last line that was cut, and say so,
     /// instead of refusing the trace
     #[arg(long)]
@@ -37,40 +38,15 @@ pub struct Args {
     json: bool,
 }
 
-/// The formats that can be imported.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Format {
-    /// Told from the first line
-    Auto,
-    /// heap-replay-text
-    Text,
-    /// Android's memory_replay (malloc_debug's record_allocs)
-    Android,
-    /// Firefox's logalloc, raw or munged
-    Logalloc,
-    /// heaptrack's file, raw or interpreted
-    Heaptrack,
-    /// A JVM's log of its metaspace (-Xlog:metaspace*=trace), JDK 17 to 25
-    JvmLog,
-    /// A metaspace workload without addresses (#metaspace-trace 1)
-    MetaspaceTrace,
-    /// What heaplab's recorder in an OCaml program wrote (record --ocaml)
-    Ocaml,
-    /// memtrace's file of an OCaml program (MEMTRACE_RATE=1)
-    Memtrace,
-    /// Firefox's DMD: live blocks and the memory reporters that name them
-    Dmd,
-}
-
 impl Args {
     /// Format and files, wherever the format stands.
-    fn what(&self) -> Result<(Format, &[PathBuf])> {
+    fn what(&self) -> Result<(FormatName, &[PathBuf])> {
         let named = self.trace.split_first().filter(|(_, files)| !files.is_empty());
         let named = named.and_then(|(first, files)| {
-            Some((Format::from_str(&first.to_string_lossy(), false).ok()?, files))
+            Some((FormatName::from_str(&first.to_string_lossy(), false).ok()?, files))
         });
         let (format, files) = named.unwrap_or((self.format, &self.trace));
-        if files.len() == 1 || matches!(format, Format::JvmLog) {
+        if files.len() == 1 || matches!(format, FormatName::JvmLog) {
             return Ok((format, files));
         }
         if named.is_some() || files.len() > 2 {
@@ -78,9 +54,9 @@ impl Args {
                 "one trace is imported at a time (a JVM's rotated log excepted: heaplab import jvm-log ...)"
             );
         }
-        let known = Format::value_variants()
+        let known = FormatName::value_variants()
             .iter()
-            .filter_map(Format::to_possible_value)
+            .filter_map(FormatName::to_possible_value)
             .map(|value| value.get_name().to_string());
         let names = known.collect::<Vec<_>>().join(", ");
         misasked!(
@@ -116,25 +92,12 @@ fn open_all(files: &[PathBuf]) -> Result<(Box<dyn BufRead>, ProgressBar)> {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let (format, files) = args.what()?;
-    let other = |format| Some(heaplab_jvm::Format::Other(format));
-    let format = match format {
-        Format::Auto => None,
-        Format::JvmLog => Some(heaplab_jvm::Format::Log),
-        Format::MetaspaceTrace => Some(heaplab_jvm::Format::Workload),
-        Format::Text => other(import::Format::Text),
-        Format::Android => other(import::Format::Android),
-        Format::Logalloc => other(import::Format::Logalloc),
-        Format::Heaptrack => other(import::Format::Heaptrack),
-        Format::Ocaml => other(import::Format::Ocaml),
-        Format::Memtrace => other(import::Format::Memtrace),
-        Format::Dmd => other(import::Format::Dmd),
-    };
     let name = name_of(files);
     let (input, progress) = open_all(files)?;
     let begin = if args.force { BundleWriter::replace } else { BundleWriter::create };
     let mut writer = begin(&args.output)?;
     let options = Options { name: name.clone(), lenient: args.lenient };
-    let imported = heaplab_jvm::import(input, format, &options, &mut writer);
+    let imported = heaplab_jvm::import(input, format.format(), &options, &mut writer);
     progress.finish_and_clear();
     let mut imported = imported?;
     heaplab_jvm::workload::name_kinds_beside(&mut imported, &options.name)?;

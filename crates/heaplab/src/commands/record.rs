@@ -41,7 +41,7 @@ pub struct Args {
     /// --python=all keeps the interpreter's own frames between them
     #[arg(long, value_enum, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "frames", hide_possible_values = true,
         conflicts_with_all = ["ocaml", "node", "jvm_metaspace"])]
-    python: Option<Python>,
+    python: Option<Frames>,
     /// Bytes of new objects between two full collections, which find the dead: a power of two from
     /// 1M to 512M. With --node 1M where none is named; with --ocaml none are forced then, and a
     /// death is when the program's own collections notice it
@@ -85,22 +85,6 @@ pub struct Args {
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
-}
-
-/// Frames of a stack of Python.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Python {
-    Frames,
-    All,
-}
-
-impl Python {
-    fn frames(self) -> Frames {
-        match self {
-            Python::Frames => Frames::Python,
-            Python::All => Frames::All,
-        }
-    }
 }
 
 /// When progress is shown.
@@ -151,7 +135,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         command: args.command.clone(),
         spool: spool_of(&output),
         stack_depth: args.stack_depth,
-        python: args.python.map(Python::frames),
+        python: args.python,
         ring_bytes: args.ring_size,
         mark_signal: args.mark_signal.unwrap_or(0),
         samples: Duration::from_millis(args.samples.into()),

@@ -16,7 +16,9 @@ use heaplab_terminal as terminal;
 use heaplab_terminal::bus::{self, Mapped};
 use heaplab_terminal::progress;
 use heaplab_trace::bundle::{Bundle, Selection};
-use heaplab_what_if::{Changed, Changer, Rule, WhatIfError, beside, change, is_recording};
+use heaplab_what_if::{
+    Changed, Changer, Rule, RuleOptions, WhatIfError, beside, change, is_recording,
+};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -31,24 +33,8 @@ pub struct Args {
     /// all-clownshoes, all-growth, all-churn, all-leaks
     #[arg(long, value_name = "FINDING")]
     fix: Vec<String>,
-    /// Requests of A bytes ask for B, or for two blocks of B and C, or every request is N less
-    #[arg(long, value_name = "FUNCTION:A=B[+C]|FUNCTION:-N", allow_hyphen_values = true)]
-    size: Vec<String>,
-    /// A buffer that is too small grows by this factor at least, or to a power of two
-    #[arg(long, value_name = "FUNCTION=FACTOR|pow2")]
-    grow: Vec<String>,
-    /// At most so many bytes are live: the oldest blocks are freed first
-    #[arg(long, value_name = "FUNCTION=BYTES")]
-    cap: Vec<String>,
-    /// Freed blocks are kept and used again
-    #[arg(long, value_name = "FUNCTION")]
-    reuse: Vec<String>,
-    /// Its requests are not made
-    #[arg(long, value_name = "FUNCTION")]
-    drop: Vec<String>,
-    /// Its blocks come from chunks that are freed together [default chunk: 64k]
-    #[arg(long, value_name = "FUNCTION[=CHUNK]")]
-    arena: Vec<String>,
+    #[command(flatten)]
+    rules: RuleOptions,
     /// The changed bundle; an earlier one is replaced, a recording never [default:
     /// NAME.what-if.heaplab]
     #[arg(short, long, value_name = "BUNDLE")]
@@ -121,21 +107,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
 /// The changes that were asked for, but those of findings.
 fn rules(args: &Args) -> Result<Vec<Rule>> {
-    let mut rules = Vec::new();
-    type Read = fn(&str) -> Result<Rule, WhatIfError>;
-    let written: [(&str, &[String], Read); 6] = [
-        ("size", &args.size, Rule::size),
-        ("grow", &args.grow, Rule::grow),
-        ("cap", &args.cap, Rule::cap),
-        ("reuse", &args.reuse, Rule::reuse),
-        ("drop", &args.drop, Rule::dropped),
-        ("arena", &args.arena, Rule::arena),
-    ];
-    for (flag, texts, read) in written {
-        for text in texts {
-            rules.push(read(text).map_err(|error| UsageError(format!("--{flag}: {error}")))?);
-        }
-    }
+    let rules = args.rules.rules().map_err(|error| UsageError(error.to_string()))?;
     if rules.is_empty() && args.fix.is_empty() {
         misasked!(
             "nothing is changed: ask for --fix, --size, --grow, --cap, --reuse, --drop or --arena (heaplab what-if --help has examples)"

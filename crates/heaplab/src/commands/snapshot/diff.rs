@@ -4,7 +4,6 @@
 use super::file::{Reading, all_analysed, analysed};
 use crate::answer::{self, HtmlFile, file_name};
 use anyhow::Result;
-use clap::ValueEnum;
 use heaplab_expression::Pattern;
 use heaplab_snapshot::analysis::Analysis;
 use heaplab_snapshot::diff::compare;
@@ -14,7 +13,6 @@ use heaplab_snapshot::session::{Moment, Session};
 use heaplab_snapshot_view::diff as view;
 use heaplab_terminal as terminal;
 use heaplab_text::lines;
-use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -30,7 +28,7 @@ pub struct Args {
     top: usize,
     /// Show the largest of this first
     #[arg(long, value_enum, value_name = "COLUMN", default_value = "bytes")]
-    sort: Sort,
+    sort: view::Order,
     /// Show only classes of this name, with their new objects; * stands for any text
     #[arg(long, value_name = "PATTERN")]
     class: Option<String>,
@@ -41,19 +39,6 @@ pub struct Args {
     html: HtmlFile,
     #[command(flatten)]
     reading: Reading,
-}
-
-/// What classes are ordered by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Sort {
-    /// Bytes more than before
-    Bytes,
-    /// Objects more than before
-    Count,
-    /// Objects that are new
-    Added,
-    /// Objects that are gone
-    Removed,
 }
 
 /// Runs the command.
@@ -80,12 +65,7 @@ fn compared(args: &Args, analyses: &[&Analysis]) -> Result<()> {
     if let Some(pattern) = args.class.as_deref().map(Pattern::new) {
         diffs.retain(|diff| pattern.fits(&view::name(&diff.name)));
     }
-    diffs.sort_by_key(|diff| match args.sort {
-        Sort::Bytes => Reverse(diff.size_delta()),
-        Sort::Count => Reverse(diff.count_delta()),
-        Sort::Added => Reverse(diff.added.len() as i64),
-        Sort::Removed => Reverse(diff.removed.len() as i64),
-    });
+    args.sort.sort(&mut diffs);
     let names = (file_name(&args.files[0]), file_name(&args.files[1]));
     let names = (&*names.0, &*names.1);
     if args.html.write(|| view::html((older, newer), names, &diffs, session))? {
@@ -120,11 +100,7 @@ fn series(args: &Args, files: &[PathBuf]) -> Result<()> {
     if let Some(pattern) = args.class.as_deref().map(Pattern::new) {
         growing.retain(|class| pattern.fits(&view::class_of_key(&class.key)));
     }
-    if args.sort == Sort::Count {
-        growing.sort_by_key(|class| {
-            Reverse(class.counts.last().unwrap_or(&0) - class.counts.first().unwrap_or(&0))
-        });
-    }
+    args.sort.sort_series(&mut growing);
     let newest = files.last().unwrap_or(&files[0]);
     let holders = if one_session { holders(args, newest, candidates)? } else { Vec::new() };
     let columns = terminal::columns();

@@ -2,7 +2,6 @@
 
 use super::rewriting::Rewriting;
 use anyhow::{Context, Result, ensure};
-use clap::ValueEnum;
 use heaplab_snapshot::rewrite::{Identifiers, Keep, Key, Redaction, redact};
 use heaplab_text::words::count as number;
 use rustix::rand::GetRandomFlags;
@@ -18,7 +17,7 @@ pub struct Args {
     rewriting: Rewriting,
     /// Which names stay
     #[arg(long, value_enum, value_name = "NAMES", default_value = "identifiers")]
-    keep: KeepNames,
+    keep: Keep,
     /// Source code whose identifiers may stay: JavaScript or TypeScript, or Python (*.py); may be
     /// repeated
     #[arg(long, value_name = "FILE")]
@@ -37,17 +36,6 @@ pub struct Args {
     /// Show no progress
     #[arg(short, long)]
     quiet: bool,
-}
-
-/// The choices, as they are called on the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum KeepNames {
-    /// Those that occur as identifiers in source code, and the runtime's own
-    Identifiers,
-    /// All names of properties, variables, functions and classes
-    Names,
-    /// The runtime's own alone
-    Own,
 }
 
 /// Runs the command.
@@ -69,13 +57,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
             );
         }
     }
-    let keep = match args.keep {
-        KeepNames::Identifiers => Keep::Identifiers,
-        KeepNames::Names => Keep::Names,
-        KeepNames::Own => Keep::Own,
-    };
-    let redaction =
-        Redaction { keep, identifiers, key: key(args.key.as_deref(), args.key_file.as_deref())? };
+    let key = key(args.key.as_deref(), args.key_file.as_deref())?;
+    let redaction = Redaction { keep: args.keep, identifiers, key };
     let progress = (args.quiet, "redacting");
     let redacted = args.rewriting.write(&source, progress, false, |out, progress| {
         redact(&rows, redaction, out, progress).map(|(_, done)| done)

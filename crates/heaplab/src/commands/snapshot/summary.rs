@@ -4,7 +4,6 @@ use super::file::{self, Open, Reading};
 use super::object_filter::since;
 use crate::answer::{HtmlFile, file_name};
 use anyhow::Result;
-use clap::ValueEnum;
 use heaplab_expression::Pattern;
 use heaplab_snapshot::analysis::{Analysis, Class};
 use heaplab_snapshot::query::filter::Wanted;
@@ -12,7 +11,6 @@ use heaplab_snapshot::summary::Summary;
 use heaplab_snapshot_view::summary as view;
 use heaplab_terminal as terminal;
 use heaplab_terminal::output;
-use std::cmp::Reverse;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -28,7 +26,7 @@ pub struct Args {
     top: usize,
     /// Show the largest of this first
     #[arg(long, value_enum, value_name = "COLUMN", default_value = "retained")]
-    sort: Sort,
+    sort: view::Order,
     /// Show only classes of this name; * stands for any text
     #[arg(long, value_name = "PATTERN")]
     class: Option<String>,
@@ -54,21 +52,6 @@ pub struct Args {
 /// What `--filter` takes. The file has no line end.
 pub const FILTER_HELP: &str = include_str!("../../../help/snapshot-filter.txt");
 
-/// What classes are ordered by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Sort {
-    /// What would go with them
-    Retained,
-    /// Their own bytes
-    Shallow,
-    /// How many
-    Count,
-    /// The nearest to a root first
-    Distance,
-    /// By name
-    Name,
-}
-
 /// Runs the command.
 pub fn run(args: Args, open: Open) -> Result<ExitCode> {
     args.html.check()?;
@@ -83,7 +66,7 @@ pub fn run(args: Args, open: Open) -> Result<ExitCode> {
     let pattern = args.class.as_deref().map(Pattern::new);
     let fits = |class: &&Class| pattern.as_ref().is_none_or(|pattern| pattern.fits(&class.text()));
     let mut classes: Vec<(u32, &Class)> = (0..).zip(summary.classes.iter().filter(fits)).collect();
-    sort(&mut classes, args.sort);
+    args.sort.sort(&mut classes);
     let filtered = args.filter.is_some() || args.since.is_some();
     if args.json {
         println!("{}", serde_json::to_string(&view::json(&summary, &classes))?)?;
@@ -117,18 +100,4 @@ fn summary(args: &Args, open: Open) -> Result<(Summary, usize)> {
 /// Classes with objects that DevTools does not show.
 fn overwritten(analysis: &Analysis) -> usize {
     analysis.classes().iter().filter(|class| class.count > 0 && class.shadowed).count()
-}
-
-fn sort(classes: &mut [(u32, &Class)], by: Sort) {
-    // What is equal stands in the order of the file.
-    classes.sort_by_key(|(index, class)| {
-        let key = match by {
-            Sort::Retained => Reverse(class.retained_size),
-            Sort::Shallow => Reverse(class.self_size),
-            Sort::Count => Reverse(class.count),
-            Sort::Distance => Reverse(u64::MAX - u64::from(class.distance.max(0) as u32)),
-            Sort::Name => Reverse(0),
-        };
-        (key, if by == Sort::Name { class.text() } else { String::new() }, *index)
-    });
 }

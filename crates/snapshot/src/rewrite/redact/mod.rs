@@ -40,12 +40,14 @@ use std::io::Write;
 
 /// Which names stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Keep {
-    /// Those that occur as identifiers in source text, and the runtime's own.
+    /// Those that occur as identifiers in source code, and the runtime's own.
     #[default]
     Identifiers,
-    /// All names of properties, variables, functions and classes, but for addresses among those of
-    /// functions and classes.
+    /// All names of properties, variables, functions and classes.
+    ///
+    /// Addresses among the names of functions and classes go all the same.
     Names,
     /// The runtime's own alone.
     Own,

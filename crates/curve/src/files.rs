@@ -1,0 +1,70 @@
+//! The files that show what was measured, as they are asked for on a command line.
+
+use crate::plan::Plan;
+use crate::results::Results;
+use crate::run::Measured;
+use crate::{markdown, page, svg, table};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Which files are written.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
+pub struct Files {
+    /// Write every run as a row.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
+    pub csv: Option<PathBuf>,
+    /// The same as Parquet.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
+    pub parquet: Option<PathBuf>,
+    /// Write verdict and points as Markdown.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
+    pub markdown: Option<PathBuf>,
+    /// Write the picture.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
+    pub svg: Option<PathBuf>,
+    /// Write a page with picture, verdict and points.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
+    pub html: Option<PathBuf>,
+}
+
+/// A file to write.
+#[derive(Debug)]
+pub struct File<'a> {
+    /// Its name.
+    pub path: &'a Path,
+    /// Whether a terminal cannot show it.
+    pub is_binary: bool,
+    /// What it holds.
+    pub content: io::Result<Vec<u8>>,
+}
+
+impl Files {
+    /// The files, and `runs` as one more Parquet file of the runs.
+    pub fn written<'a>(
+        &'a self,
+        runs: Option<&'a Path>,
+        plan: &Plan,
+        measured: &Measured,
+        results: &Results,
+    ) -> Vec<File<'a>> {
+        let blocks = &measured.blocks;
+        let text = |path: &'a Option<PathBuf>, text: &dyn Fn() -> String| {
+            path.as_deref().map(|path| File {
+                path,
+                is_binary: false,
+                content: Ok(text().into_bytes()),
+            })
+        };
+        let rows = |path| File { path, is_binary: true, content: table::parquet(plan, blocks) };
+        let files = [
+            text(&self.csv, &|| table::csv(plan, blocks)),
+            text(&self.svg, &|| svg::picture(results)),
+            text(&self.html, &|| page::html(results)),
+            text(&self.markdown, &|| markdown::text(results)),
+            self.parquet.as_deref().map(rows),
+            runs.map(rows),
+        ];
+        files.into_iter().flatten().collect()
+    }
+}
