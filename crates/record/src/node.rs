@@ -37,8 +37,6 @@ use heaplab_trace::bundle::Meta;
 use heaplab_trace::tables::Process;
 use spool::Facts;
 use std::ffi::OsString;
-use std::os::unix::fs::DirBuilderExt;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::SystemTime;
@@ -114,8 +112,7 @@ pub struct Recorded {
 impl Recorded {
     /// The started program's exit code; 128 + N if signal N ended it.
     pub fn exit_code(&self) -> u8 {
-        let Some(status) = self.status else { return 0 };
-        status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1) as u8
+        self.status.map_or(0, spawn::exit_code)
     }
 }
 
@@ -135,17 +132,9 @@ pub fn record(
     let command = options::command(&program, &options.command, options.granularity_bytes)?;
     let output = std::path::absolute(&options.output)
         .map_err(RecordError::io("cannot find", &options.output))?;
-    let spool = spool_of(&output);
-    std::fs::DirBuilder::new()
-        .mode(0o700)
-        .create(&spool)
-        .map_err(RecordError::io("cannot make the folder", &spool))?;
-    let recorded = record_into(options, &program, &command, &spool, progress);
-    match &recorded {
-        Err(RecordError::Finish { .. }) => {}
-        _ => output::discard_spool(&spool)?,
-    }
-    recorded
+    output::with_spool(&spool_of(&output), |spool| {
+        record_into(options, &program, &command, spool, progress)
+    })
 }
 
 fn record_into(

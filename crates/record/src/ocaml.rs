@@ -48,8 +48,7 @@ pub struct Recorded {
 impl Recorded {
     /// The program's exit code; 128 + N if signal N ended it.
     pub fn exit_code(&self) -> u8 {
-        let signal = || self.status.signal().map(|signal| 128 + signal);
-        self.status.code().or_else(signal).unwrap_or(1) as u8
+        spawn::exit_code(self.status)
     }
 }
 

@@ -8,6 +8,7 @@ use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -113,6 +114,21 @@ pub fn check_bundle(output: &Path, force: bool) -> Result<(), RecordError> {
 
 fn is_empty(folder: &Path) -> bool {
     fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+/// Makes the folder `spool`, for this user alone, and lets `record` fill it. The folder goes
+/// unless the recording waits in it to be finished.
+pub fn with_spool<T>(
+    spool: &Path,
+    record: impl FnOnce(&Path) -> Result<T, RecordError>,
+) -> Result<T, RecordError> {
+    let made = fs::DirBuilder::new().mode(0o700).create(spool);
+    made.map_err(RecordError::io("cannot make the folder", spool))?;
+    let recorded = record(spool);
+    if !matches!(recorded, Err(RecordError::Finish { .. })) {
+        discard_spool(spool)?;
+    }
+    recorded
 }
 
 /// Removes a spool that has become a bundle, or that holds nothing.

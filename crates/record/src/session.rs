@@ -720,12 +720,6 @@ impl Recorded {
 
     /// The exit status: the target's, as the shell would show it.
     pub fn exit_code(&self) -> u8 {
-        match self.status {
-            Some(status) => status
-                .code()
-                .or_else(|| status.signal().map(|signal| 128 + signal))
-                .map_or(1, |code| code as u8),
-            None => 0,
-        }
+        self.status.map_or(0, spawn::exit_code)
     }
 }

@@ -27,6 +27,11 @@ pub struct Preloading<'a> {
     pub sets_python: bool,
 }
 
+/// A program's exit code as a shell shows it: 128 + N if signal N ended the program.
+pub fn exit_code(status: ExitStatus) -> u8 {
+    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1) as u8
+}
+
 /// The program's file; an error if it cannot be started.
 pub fn locate(program: &OsStr) -> Result<PathBuf, RecordError> {
     let search = std::env::var_os("PATH");
