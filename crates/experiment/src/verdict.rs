@@ -257,10 +257,6 @@ fn huge_page_setting(results: &Results) -> Option<String> {
         })
         .collect();
     let beside = match setting {
-        // Several machines have several settings, which are then named nowhere.
-        HugePages::None if results.machine.huge_pages.is_empty() => {
-            "With those of the system".into()
-        }
         HugePages::None => format!("With those of the system ({})", results.machine.huge_pages),
         HugePages::System => "Without them".into(),
     };
