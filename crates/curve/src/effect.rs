@@ -15,8 +15,6 @@ const SIGNIFICANCE: f64 = 0.01;
 const SPREAD: f64 = 1.02;
 /// The same where blocks are too few for the test.
 const SPREAD_WITHOUT_TEST: f64 = 1.10;
-/// Blocks for the test.
-const BLOCKS_MIN: usize = 3;
 
 /// Whether settings differ; `settings` by setting, then by block.
 pub fn is_seen(settings: &[&[Option<Point>]]) -> bool {
@@ -51,10 +49,18 @@ fn differ(blocks: &[Vec<f64>]) -> bool {
             median(&blocks.iter().map(|block| block[setting]).collect::<Vec<_>>())
         })
         .collect();
-    if blocks.len() < BLOCKS_MIN {
+    if !can_tell(blocks.len(), settings) {
         return spread(&medians) > SPREAD_WITHOUT_TEST;
     }
     spread(&medians) > SPREAD && friedman(blocks).is_some_and(|p| p <= SIGNIFICANCE)
+}
+
+/// Whether the test can find a difference: with the same order in all blocks, its p value is small
+/// enough. Three blocks of six settings are too few, seven of two are enough.
+fn can_tell(blocks: usize, settings: usize) -> bool {
+    let freedom = settings.saturating_sub(1) as f64;
+    let largest = blocks as f64 * freedom;
+    ChiSquared::new(freedom).is_ok_and(|chi| chi.sf(largest) <= SIGNIFICANCE)
 }
 
 /// The p value of Friedman's test; `None` where all values of every block are one.
@@ -99,6 +105,28 @@ mod tests {
         let p = friedman(&blocks).unwrap();
         assert!((p - 0.02144839925588932).abs() < 1e-9, "{p}");
         assert_eq!(friedman(&[vec![1.0, 1.0], vec![2.0, 2.0]]), None);
+    }
+
+    #[test]
+    fn a_large_effect_is_seen_in_few_blocks_too() {
+        for (blocks, settings) in [(1, 2), (3, 2), (3, 5), (3, 6), (3, 7), (6, 2), (7, 2)] {
+            let seen = |factor: f64| {
+                let points: Vec<Vec<Option<Point>>> = (0..settings)
+                    .map(|setting| {
+                        let point = |block: i32| Point {
+                            time: 1.0 + 0.01 * f64::from((block + setting) % 3),
+                            space: 1.0 + (factor - 1.0) * f64::from(setting),
+                            garbage: None,
+                        };
+                        (0..blocks).map(|block| Some(point(block))).collect()
+                    })
+                    .collect();
+                is_seen(&points.iter().map(Vec::as_slice).collect::<Vec<_>>())
+            };
+            assert!(seen(1.5), "{blocks} blocks of {settings}");
+            assert!(!seen(1.0), "{blocks} blocks of {settings}");
+        }
+        assert!(!can_tell(3, 6) && can_tell(3, 7) && !can_tell(6, 2) && can_tell(7, 2));
     }
 
     #[test]
