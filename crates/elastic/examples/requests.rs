@@ -1,8 +1,8 @@
 //! Requests on threads, an arena each, as in a server that must stay small between rushes.
 //!
 //! Four threads answer 20,000 requests. Each parses its "body" into an arena that dies with the
-//! answer; some leave a session that lives on. The example prints the space's report in the middle
-//! of the rush, after it, and after the sessions.
+//! answer; some leave a session that lives on. The example prints what the space holds in the
+//! middle of the rush, after it, and when the sessions have gone.
 //!
 //! ```text
 //! cargo run --release -p heaplab-elastic --example requests

@@ -78,7 +78,7 @@ impl Background {
         Ok(())
     }
 
-    /// Tells the thread to end. The thread itself may call this, so it waits for nobody.
+    /// Tells the thread to end. The thread itself may call this, so nobody waits for its end.
     pub(crate) fn stop(&self) {
         *lock_std(&self.signal.stopped) = true;
         self.signal.changed.notify_all();

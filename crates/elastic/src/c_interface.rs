@@ -278,7 +278,7 @@ pub unsafe extern "C" fn elastic_space_report(
     unsafe { write_text(text, capacity, &report) }
 }
 
-/// The space's report, including the chunks of `count` arenas.
+/// The space's report, with the use that `count` arenas make of their chunks.
 ///
 /// # Safety
 /// `arenas` has `count` arenas that came from `elastic_arena_new`, live, and are used by this

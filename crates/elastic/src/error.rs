@@ -24,7 +24,7 @@ pub enum Error {
     /// No space can serve this layout.
     #[error("no block of {} bytes aligned to {} can be had: size and alignment together may be {max_bytes} bytes at most", layout.size(), layout.align())]
     Layout {
-        /// The requested size.
+        /// The requested layout.
         layout: Layout,
         /// The most a block may have.
         max_bytes: usize,

@@ -42,9 +42,10 @@ impl Growth {
     /// thirds outgrow theirs, by a few lines if there is room beside them. First chunks have 256
     /// bytes to a granule. Every shard of a space begins with 512 and learns for itself. Arenas
     /// that are born by the thousand and then filled in turns teach nothing until all have their
-    /// first chunk. The space recognises them when many outgrow it without a birth in between. Then
-    /// their chunks become larger: the fourth and fifth as large as the arena's bytes, later ones
-    /// half of that, at most a granule. If you know the size, a fixed sequence serves better.
+    /// first chunk. The space recognises them when many outgrow that chunk without a birth in
+    /// between. Then their chunks become larger: the fourth and fifth as large as the arena's
+    /// bytes, later ones half of that, at most a granule. If you know the size, a fixed sequence
+    /// serves better.
     pub const LEARNED: Growth = {
         let mut codes = Growth::new(&[512, LEARNED_BYTES_MIN]).codes;
         codes[7] = LEARNS;
@@ -64,10 +65,10 @@ impl Growth {
     /// For arenas of megabytes.
     pub const LARGE: Growth = Growth::new(&[64 << 10, 256 << 10, 1 << 20, 4 << 20]);
 
-    /// One to eight sizes. Sizes below 128 bytes become 128, sizes above 1 GB 1 GB.
+    /// The first sizes, one to eight. Sizes below 128 bytes become 128, sizes above 1 GB 1 GB.
     ///
     /// # Panics
-    /// The slice is empty or has more than eight sizes.
+    /// If the slice is empty or has more than eight sizes.
     pub const fn new(chunk_bytes: &[usize]) -> Growth {
         assert!(
             !chunk_bytes.is_empty() && chunk_bytes.len() <= 8,

@@ -24,10 +24,10 @@
 //! ```
 //!
 //! # Why
-//! Arenas are fast because they give no memory back, and that is their weakness: of ten thousand
-//! small ones nine in ten die, and leave pages with one survivor each. HotSpot's elastic metaspace
-//! (T. Stüfe, 2020), the origin of this design, then keeps 16 times the live bytes, because it
-//! gives back granules of 64 KB, and the smallest chunk pins one. The differences:
+//! Arenas are fast because they give no memory back, and that is their weakness: if nine in ten of
+//! ten thousand small ones die, they leave pages with one survivor each. HotSpot's elastic
+//! metaspace (T. Stüfe, 2020), the origin of this design, then keeps 16 times the live bytes,
+//! because it gives back granules of 64 KB, and the smallest chunk pins one. The differences:
 //!
 //! - A granule is a page, and small chunks are runs of 64-byte lines in it, of any length. Two or
 //!   three arenas of 2 KB share a page; the page is free when they are gone.

@@ -51,7 +51,7 @@ pub const GROWTHS: [Growth; 7] = [
     Growth::LEARNED,
 ];
 
-/// Shards of the space, if it has enough roots for them.
+/// Shards of the space; fewer if it has not enough roots for them.
 const SHARDS: usize = 3;
 
 /// The space that a list runs on.

@@ -49,9 +49,9 @@ impl Default for Reclaim {
 ///
 /// An error that they find is a panic that names the block and its requested size. They look when a
 /// block is given back (overrun, given back twice, or with another size, even by one byte), when
-/// its memory is used again, and when the arena is reset or dies. An arena that dies of an error
-/// keeps its memory for inspection. [`Arena::check`](crate::Arena::check) looks at any time and
-/// returns the error.
+/// its memory is used again, and when the arena is reset or dies. An arena that dies with an error
+/// keeps its memory for good, for inspection. [`Arena::check`](crate::Arena::check) looks at any
+/// time and returns the error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Debug {
     /// Known bytes behind each block, from its last byte on: eight at least; with guard pages those

@@ -85,8 +85,8 @@ impl Report {
         self.shared_bytes - self.shared_free_bytes + self.large_bytes
     }
 
-    /// Of those, the bytes of arenas that were not asked. Inexact by the growth of arenas during
-    /// the questions.
+    /// Of those, the bytes of arenas that were not asked. If arenas grow while they are asked, this
+    /// may be off by as much.
     pub fn not_asked_bytes(&self) -> usize {
         self.in_arenas_bytes().saturating_sub(self.asked.committed_bytes)
     }

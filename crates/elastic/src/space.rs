@@ -136,8 +136,8 @@ impl Space {
         self.0.shards.arenas()
     }
 
-    /// Gives all idle memory back to the kernel, and returns its bytes. If the kernel refuses,
-    /// returns an error, and the refused memory stays idle.
+    /// Gives all idle memory back to the kernel, and returns how many bytes that were. If the
+    /// kernel refuses, returns an error, and the refused memory stays idle.
     pub fn trim(&self) -> Result<usize, Error> {
         self.0.reclaim(By::Trim, 0)
     }

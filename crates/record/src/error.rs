@@ -36,7 +36,7 @@ pub enum RecordError {
     Unfinished {
         /// The place that was named.
         bundle: PathBuf,
-        /// The present content.
+        /// Its spool.
         spool: PathBuf,
     },
     /// An unfinished recording left its spool.

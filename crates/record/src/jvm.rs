@@ -6,10 +6,10 @@
 //! into the spool. It becomes the bundle when the program has ended, or by `heaplab recover`. If
 //! the program is `java` itself, it gets `-Xlog` as its first argument and produces no extra
 //! output. Any other program (a script, Maven, a launcher) gets the option through
-//! `JAVA_TOOL_OPTIONS`, which every JVM mentions on standard error; so does `java` if its child
-//! JVMs are to be recorded. All JVMs that start with that variable are recorded, each as a process
-//! of the bundle. JVMs without it (`java` got only the argument, or a starter clears the variable)
-//! are named when the recording ends (`jvm/unlogged.rs`).
+//! `JAVA_TOOL_OPTIONS`, which every JVM mentions on standard error; `java` gets it in this way too
+//! if its child JVMs are to be recorded. All JVMs that start with that variable are recorded, each
+//! as a process of the bundle. JVMs without it (`java` got only the argument, or a starter clears
+//! the variable) are named when the recording ends (`jvm/unlogged.rs`).
 //!
 //! A JVM waits when the pipe is full, so heaplab reads the pipe as long as the JVM lives. A log
 //! line that heaplab cannot parse is counted, not fatal. If heaplab is killed, JVMs with the pipe
@@ -192,8 +192,8 @@ fn not_recorded(stranger: &UnloggedJvm, by_argument: bool) -> String {
 /// Finishes the spool of a recording whose heaplab died.
 ///
 /// # Errors
-/// The folder is not the spool of a JVM's recording, the spool is empty, or the bundle cannot be
-/// written.
+/// The folder is not the spool of a JVM's recording, there is nothing in its log, or the bundle
+/// cannot be written.
 pub fn recover(spool: &Path, output: &Path, replace: bool) -> Result<Recorded, RecordError> {
     let recorded = finish::finish(spool, output, replace, None, None)?;
     let facts = Facts::read(spool)?;
@@ -325,7 +325,8 @@ mod tests {
         assert!(said.contains("é...): it is older"), "{said}");
     }
 
-    /// Recovered by any path, the link for the program's next JVM stays while the program lives.
+    /// Recovering the spool by any path leaves the link for the program's next JVM while the
+    /// program lives.
     #[test]
     fn the_link_stays_while_the_program_lives() {
         let folder = tempfile::tempdir().unwrap();

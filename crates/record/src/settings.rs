@@ -40,7 +40,7 @@ pub fn granularity(text: &str) -> Result<u64, String> {
 /// A signal's number, by number or name: `USR2`.
 ///
 /// # Errors
-/// A program cannot spare this signal.
+/// The text names no signal that a program can spare.
 pub fn signal_number(text: &str) -> Result<u32, String> {
     let name = text.strip_prefix("SIG").unwrap_or(text);
     // Numbers of Linux on x86-64 and aarch64.

@@ -116,8 +116,8 @@ unsafe impl Allocator for &Arena {
             if before >= ALONE_BYTES {
                 self.share_chunk(block);
             }
-            // The cut-off end lies behind the block and is a block of its own. SAFETY: the caller
-            // gives the end of the block back.
+            // The cut-off end lies behind the block and is a block of its own.
+            // SAFETY: the caller gives the end of the block back.
             unsafe { self.deallocate_slowly(block.add(after), before - after) };
             return Ok(slice(block, new.size()));
         }

@@ -178,8 +178,8 @@ impl Book {
         self.poisoned.iter().try_for_each(|(start, poisoned)| intact(*start, poisoned, bytes))
     }
 
-    /// Ends all blocks and frees the chunks' memory; without `poisoned`, forgets which memory was
-    /// filled.
+    /// Forgets all blocks and free pieces; the caller adds the chunks' memory as free again.
+    /// Without `poisoned`, also forgets which memory was filled.
     pub fn clear(&mut self, poisoned: bool) {
         self.blocks.clear();
         self.free.clear();

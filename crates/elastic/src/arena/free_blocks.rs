@@ -33,9 +33,9 @@ const LOOKS: usize = 8;
 #[derive(Clone, Copy)]
 pub struct Node {
     pub next: *mut Node,
-    /// In whole words. The low bits hold an upper bound of the list's length, below
-    /// [`LIST_BLOCKS`], so that nobody walks the list to learn that it is short. Blocks that were
-    /// there at the last merge do not count.
+    /// In whole words. The low bits say how many blocks follow in the list at most, counted up to
+    /// [`LIST_BLOCKS`] - 1, so that nobody walks the list to learn that it is short. Blocks that
+    /// were there at the last merge do not count.
     tagged_bytes: usize,
 }
 
@@ -183,8 +183,8 @@ impl FreeList {
     }
 
     /// Takes a block that holds `bytes` aligned to `align`, at least a word each, and puts the
-    /// rests on both sides back. If no block fits and all were looked at, the error has the size of
-    /// the largest.
+    /// rests on both sides back. If no block fits and all were looked at, the second value is the
+    /// size of the largest.
     pub fn take(&self, bytes: usize, align: usize) -> (Option<NonNull<u8>>, Option<usize>) {
         let found = match self.bins() {
             Some(bins) => take_binned(bins, bytes, align).ok_or(None),

@@ -30,11 +30,12 @@ const ENLARGE_LINES: u32 = 2;
 /// A chunk above a granule has at least this share of the arena's bytes. It is committed step by
 /// step, so its size costs only addresses, and fewer chunks are retired, linked and returned.
 const LARGE_SHARE: usize = 6;
-/// A large chunk's committed part grows by this share of the arena's bytes, up to a limit.
+/// A large chunk's committed part grows by this share of the arena's bytes, up to
+/// [`COMMIT_BYTES_MAX`].
 const COMMIT_SHARE: usize = 64;
-/// Where idle memory stays until a trim anyway, it grows by at least this much, because each step
-/// is a visit to the pool. Less than [`POPULATE_BYTES`], so that unused pages do not become
-/// resident.
+/// Where idle memory stays until a trim anyway, the committed part grows by at least this much,
+/// because each step is a visit to the pool. Less than [`POPULATE_BYTES`], so that unused pages do
+/// not become resident.
 const COMMIT_BYTES_KEPT: usize = 16 << 10;
 /// And by at least this much under huge pages: part of a huge page is resident whether committed or
 /// not.
@@ -42,7 +43,7 @@ const COMMIT_BYTES_HUGE: usize = 64 << 10;
 const COMMIT_BYTES_MAX: usize = 1 << 20;
 /// From this size on, one call populates a fresh part instead of a fault a page, which saves a
 /// seventh of a page's cost and more (`cargo xtask bench elastic --only fresh`). At 32 KB it saves
-/// half as much or nothing, less than populating pages costs that nobody touches, as inside of
+/// half as much or nothing, less than it costs to populate pages that nobody touches, as inside of
 /// larger blocks.
 const POPULATE_BYTES: usize = 256 << 10;
 /// And up to this one; larger parts than an arena's steps are single blocks.
@@ -157,9 +158,9 @@ pub(super) fn return_and_reclaim(shared: &Shared, top: u32) {
     }
 }
 
-/// Returns the chunks of lists that begin with these tops (0: an empty list). Returns the idle
-/// bytes of the fullest of their shards. `last` runs in the last visit. If it returns true, nothing
-/// of the space is used afterwards, and the result is `None`.
+/// Returns the chunks of lists that begin with these tops (0: an empty list). Returns the most
+/// bytes that are then idle in one of their shards. `last` runs in the last visit. If it returns
+/// true, nothing of the space is used afterwards, and the result is `None`.
 ///
 /// A pointer, because a reference would have to be valid until this returns.
 pub fn return_chunks(
@@ -216,7 +217,7 @@ pub(super) fn give(held: &mut Held<'_>, chunk: &Chunk, shared: &Shared) {
     }
 }
 
-/// Prefetches the cache line of an address, on processors with such an instruction.
+/// Prefetches the cache line of an address on x86-64. Elsewhere the line comes when it is read.
 #[inline(always)]
 fn fetch(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -432,8 +433,8 @@ impl Arena {
             return None;
         }
         let (need, wanted) = small_lines(shared, room, self.next_bytes())?;
-        // If it is refused, at the limit for example, it is asked again where idle memory is given
-        // back for it.
+        // If the chunk is refused, at the limit for example, it is asked for again where idle
+        // memory is given back for it.
         let lines = held.lines(need, wanted, 0, &shared.reservation).ok()?;
         Some(Extended::Elsewhere(Chunk::of_lines(lines)))
     }

@@ -271,7 +271,7 @@ impl Arena {
         let guarded = shared.options.debug.guard_pages;
         book.clear(!guarded);
         if guarded {
-            // With guard pages, each block has a chunk of its own, and no chunk is used again.
+            // With guard pages, each block has a chunk of its own, and the arena uses none again.
             shared.after_return(give_back(shared, book.chunks.drain(..)));
         }
         let memory: Vec<Range<usize>> =
@@ -328,7 +328,7 @@ impl Arena {
     }
 }
 
-/// Returns chunks; the result is the idle bytes of the fullest of their shards.
+/// Returns chunks; the result is the most bytes that are then idle in one of their shards.
 fn give_back(shared: &Shared, chunks: impl Iterator<Item = Chunk>) -> usize {
     let give = |chunk: Chunk| {
         let mut held = shared.shards.of(chunk.top - chunk.lines).lock();

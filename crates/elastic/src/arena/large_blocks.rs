@@ -16,9 +16,9 @@ use std::ptr::NonNull;
 pub(super) const ALONE_BYTES: usize = 512 << 10;
 
 impl Arena {
-    /// The pool knows each chunk that was taken for one block, and finds it by the block's address.
-    /// Without that, the list of chunks would be walked, in quadratic time when many such blocks
-    /// are given back oldest first.
+    /// Tells the pool of a chunk that is taken for one block, so that the block's address leads to
+    /// it. Without that, the list of chunks would be walked, in quadratic time when many such
+    /// blocks are given back oldest first.
     pub(super) fn note_alone(&self, chunk: Chunk) -> Chunk {
         let first = chunk.top - chunk.lines;
         self.shared().shards.of(first).lock().note_alone(first, chunk.top);
@@ -35,7 +35,7 @@ impl Arena {
         Some(self.chunk(top))
     }
 
-    /// If the chunk that ends at `top` has only one block, tells it which chunk links to it.
+    /// If the chunk that ends at `top` is for one block alone, tells it which chunk links to it.
     pub(super) fn set_newer(&self, top: u32, newer: u32) {
         if top == 0 {
             return;

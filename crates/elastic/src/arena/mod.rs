@@ -113,9 +113,10 @@ impl Arena {
     /// An uninitialised block of this layout. It lives until the arena is dropped or reset, or the
     /// block is given back.
     ///
-    /// A layout of no bytes gives an aligned address that is not a block. After an error the arena
-    /// is as before, with one exception: for a request of more than a root, empty chunks of several
-    /// roots that a [`reset`](Arena::reset) kept may have gone back to the space to make room.
+    /// A layout of no bytes gives an aligned address that is not a block. After an error the
+    /// arena's blocks and its room for more are as before, with one exception: for a request of
+    /// more than a root, empty chunks of several roots that a [`reset`](Arena::reset) kept may have
+    /// gone back to the space to make room.
     ///
     /// Chunks are committed from their ends downwards, so an alignment of many pages may commit as
     /// many bytes: 1 MB for a block of 64 bytes aligned to 1 MB. Only written pages are resident.
@@ -291,8 +292,8 @@ unsafe fn write_head(shared: &Shared, seed: &Seed, chunk: &Chunk) -> NonNull<Hea
     }
 }
 
-/// The end of an arena whose chunks were returned: `shard` counts it, and `idle_bytes` are idle in
-/// the fullest of its chunks' shards.
+/// The end of an arena whose chunks were returned: `shard` counts it, and `idle_bytes` are the most
+/// that is idle in one of its chunks' shards.
 ///
 /// # Safety
 /// The arena was counted until here. The space may be gone afterwards.

@@ -99,8 +99,8 @@ impl Seed {
         first
     }
 
-    /// Notes that an arena outgrew its first chunk. First chunks have at most a granule: larger
-    /// ones would be committed as they are used.
+    /// Notes that an arena that learns outgrew its first chunk. First chunks have at most a
+    /// granule: larger ones would be committed as they are used.
     #[inline(never)]
     pub fn outgrown(&self, granule_bytes: usize) {
         let bytes = First::unpacked(self.first.load(Ordering::Relaxed)).bytes;

@@ -90,7 +90,7 @@ impl Alone {
         self.0.len() * 2 * size_of::<(u32, u32)>()
     }
 
-    /// Bytes of all kept chunks, for lines of this size.
+    /// Bytes of all these chunks, for lines of this size.
     pub fn bytes(&self, line_bytes: usize) -> usize {
         self.0.iter().map(|(last, first)| (last + 1 - first) as usize * line_bytes).sum()
     }

@@ -1,6 +1,6 @@
 //! The pool behind its locks, with every interleaving of two threads. A range claimed by a
 //! reclaiming thread is never handed out, the books add up, and at the limit no request is refused
-//! for memory that is being given back.
+//! while the memory for it is being given back.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p heaplab-elastic --lib loom`
 

@@ -35,7 +35,7 @@ use std::ops::Range;
 
 /// What commits memory: the reservation, or a test's stand-in.
 pub trait Memory {
-    /// Commits a range of offsets that is not committed anywhere. An error changes nothing.
+    /// Commits a range of offsets of which no part is committed. An error changes nothing.
     fn commit(&self, range: Range<usize>) -> Result<(), Error>;
 
     /// Gives a range back; after an error the range is still committed.
@@ -186,7 +186,7 @@ impl Pool {
 
     /// Takes `need` to `want` lines in one granule: from the granule whose longest free run is the
     /// shortest of at least `hole` lines, or from a new one. With a `hole` of 0 the wanted length
-    /// is tried first, so that the next chunk may fit too. Then any hole of `need` lines will do,
+    /// is tried first, so that what comes next may fit too. Then any hole of `need` lines will do,
     /// and a new granule is the last choice.
     pub fn take_lines(
         &mut self,

@@ -22,8 +22,8 @@ const ROUNDS: usize = 3;
 
 /// The running reclaims, numbered in the order in which they began. A waiter waits only for those
 /// that have begun, so a thread that reclaims again and again blocks nobody. With a lock for
-/// reading and writing, a request would wait for a moment without reclaims, as long as such a
-/// thread has the only processor.
+/// reading and writing, a request would wait for a moment without any reclaim, perhaps as long as
+/// such a thread has the only processor.
 #[derive(Debug)]
 pub struct Reclaiming {
     under_way: Mutex<UnderWay>,
@@ -118,7 +118,7 @@ impl Drop for Reclaim<'_> {
 /// The reason for a reclaim, which tells who waits for the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
-    /// An arena or a large block was dropped.
+    /// An arena died, or a large block was given back.
     Return,
     /// The program called for a trim.
     Trim,
@@ -181,7 +181,7 @@ impl Clock {
 }
 
 impl Shards {
-    /// The reason for which the kernel spent the time.
+    /// The time that the kernel took, by reason.
     pub fn uncommit_times(&self) -> UncommitTimes {
         self.clock.read()
     }
@@ -238,9 +238,10 @@ impl Shards {
         Ok(returned)
     }
 
-    /// Runs `step` on the shards in turn. If it meets the commit limit or the end of the addresses
-    /// while memory of any shard is idle or on its way back, this gives that memory back, waits for
-    /// others who do so, and tries again. Idle chunks keep their addresses and do not merge.
+    /// Runs `step` on the asked shards in turn. If it meets the commit limit or the end of the
+    /// addresses while memory of any shard is idle or on its way back, this gives idle memory back,
+    /// waits for others who do so, and tries again. Idle chunks keep their addresses and do not
+    /// merge.
     #[inline]
     pub fn with_room<T>(
         &self,

@@ -132,7 +132,7 @@ impl Default for Holes {
 /// A free run.
 #[derive(Clone, Copy, Debug)]
 pub struct Hole {
-    /// The granule's place.
+    /// The granule that it lies in.
     pub granule: u32,
     /// How long, in lines.
     pub run: u32,

@@ -2,13 +2,14 @@
 //! each other's cache lines.
 //!
 //! With one pool behind one lock, two threads that each filled and dropped their own arenas had
-//! 0.40 of one thread's throughput (`cargo xtask bench elastic --only threads`). They did not wait,
-//! but the lock, the pool's lists and the counter of arenas moved between the cores at every visit.
-//! A shard has all of those for its own range of roots, on its own cache lines. A thread takes from
-//! its home shard; an arena returns memory to the shard of its address. A home without room, at the
-//! commit limit or at the end of its roots, asks the others, so no request is refused for being in
-//! the wrong shard. Only a block of several roots must lie in one shard. The first shard has at
-//! least seven eighths of all roots for that, so it has room for any request that exceeds a home.
+//! 0.40 of one thread's throughput (`cargo xtask bench elastic --only threads`). Waiting was not
+//! the cause: the lock, the pool's lists and the counter of arenas moved between the cores at every
+//! visit. A shard has all of those for its own range of roots, on its own cache lines. A thread
+//! takes from its home shard; an arena returns memory to the shard of its address. A home without
+//! room, at the commit limit or at the end of its roots, asks the others, so no request is refused
+//! for being in the wrong shard. Only a block of several roots must lie in one shard. The first
+//! shard has at least seven eighths of all roots for that; the others are homes, and a thread that
+//! needs more than its home has finds room in the first.
 //!
 //! Arenas by thread are an idea of ptmalloc and jemalloc. There a shard grows without bound. Here
 //! it is a range of one reservation, and the reclaim policy counts the idle memory of all shards
@@ -421,8 +422,8 @@ impl Shards {
         }
     }
 
-    /// Runs `step` on the shards in turn until one has room. Of several refusals the limit's is
-    /// returned: raising it would help.
+    /// Runs `step` on the asked shards in turn until one has room. Of several refusals the limit's
+    /// is returned: raising it would help.
     pub(super) fn ask<T>(
         &self,
         asked: Asked,

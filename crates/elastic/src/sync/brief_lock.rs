@@ -3,8 +3,8 @@
 //! Releasing the lock is a plain store. A futex lock needs a locked instruction, because the holder
 //! must learn whether a thread sleeps. On x86-64 that waits until every earlier store has left the
 //! core. Here those are the first words of blocks in fresh memory and the shard's books, many of
-//! them cache misses: a third of the slow path's time (`perf annotate` of a replay of churn, `cargo
-//! xtask bench elastic --only replay`).
+//! them cache misses: that wait was a third of the slow path's time (`perf annotate` of a replay of
+//! churn, `cargo xtask bench elastic --only replay`).
 //!
 //! The price: nobody wakes a waiter up. It polls, soon at first and in the end every 50
 //! microseconds, so that a holder that lost its processor gets it back, whatever the waiter's

@@ -31,7 +31,7 @@ impl Random {
     }
 }
 
-/// An arena whose blocks all hold its mark.
+/// An arena whose blocks are each filled with a mark of their own.
 struct Marked {
     arena: Arena,
     blocks: Vec<(NonNull<u8>, usize, u8)>,

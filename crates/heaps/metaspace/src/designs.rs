@@ -31,7 +31,7 @@ pub struct Usage {
     pub free_capacity_large: u64,
 }
 
-/// A metaspace with HotSpot's own counters.
+/// A metaspace that counts its contents as HotSpot does.
 pub trait Design {
     /// Its bytes, by use.
     fn usage(&self) -> Usage;

@@ -6,7 +6,7 @@
 //! and the pipe is still there, the shell puts a link to /dev/null in its place. JVMs that start
 //! later write there. JVMs with the pipe open go on with writes that fail, and HotSpot ignores
 //! that. The shell has its own process group, so signals to heaplab's group do not reach it.
-//! Without it (killed too, or no shell), such a JVM waits.
+//! Without it (killed too, or no shell), a JVM that opens the pipe later waits.
 
 use rustix::fd::OwnedFd;
 use std::os::fd::AsFd;

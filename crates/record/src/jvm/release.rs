@@ -29,7 +29,7 @@ pub fn check(program: &Path) -> Result<bool, RecordError> {
             .ok()
     });
     if let Some(file) = file {
-        // An unreadable file proves nothing: the JVM itself will complain.
+        // An unreadable file proves nothing: the JVM itself will tell.
         let _ = file.take(RELEASE_BYTES_LIMIT).read_to_string(&mut text);
     }
     let version = text

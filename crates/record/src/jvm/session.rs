@@ -176,8 +176,8 @@ impl Session {
         }
     }
 
-    /// Reads the pipe's content, at most a limit if a writer goes on. Returns whether that was
-    /// everything.
+    /// Reads the pipe's content, with at most [`DRAIN_READS`] reads, because a writer may go on.
+    /// Returns whether that was everything.
     fn drain(&mut self) -> bool {
         let mut take = || self.pipe.lines(&mut |line, whole| self.log_lines.line(line, whole));
         (0..DRAIN_READS).any(|_| take() != Taken::Some)

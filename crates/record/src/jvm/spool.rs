@@ -21,11 +21,11 @@ const MAGIC: u32 = u32::from_le_bytes(*b"hjl1");
 const HEADER_BYTES: usize = 16;
 /// Unpacked bytes after which a block is written.
 const BLOCK_BYTES: usize = 256 << 10;
-/// Most unpacked bytes of a block; a reader refuses more. The block's lines so far, and the line
-/// that fills it. A line that would exceed the limit begins a block of its own. The longest
-/// possible (`pipe.rs`) is 320 KiB.
+/// Most unpacked bytes of a block; a reader refuses more. A block has less than [`BLOCK_BYTES`] of
+/// lines, and the line that fills it. A line that would exceed the limit begins a block of its own.
+/// The longest block that lines of `pipe.rs` make has 320 KiB.
 const BLOCK_BYTES_LIMIT: usize = BLOCK_BYTES + (128 << 10);
-/// zstd's level: the fastest, because a JVM may wait for it.
+/// zstd's level: the least of the usual ones, because a JVM may wait for it.
 const LEVEL: i32 = 1;
 /// How long a line waits to be written at most, while more come.
 const AGE: Duration = Duration::from_millis(100);

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 const LIBRARY: &[u8] = b"/libjvm.so";
 /// Checks of a process's mappings, after which it is not a JVM until its program changes.
 const LOOKS_MAX: u8 = 20;
-/// Checks that must find the library: a process that is about to start a program is a copy of its
-/// parent for a moment.
+/// Checks that must find the library in what may be a copy of its parent: a process that is about
+/// to start a program is one for a moment.
 const FOUND_LEAST: u8 = 2;
 /// A look waits so many times as long as the last one took: programs of many threads and processes
 /// take long to look at.

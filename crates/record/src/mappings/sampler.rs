@@ -48,7 +48,7 @@ impl Sampler {
     }
 
     /// Notes the image's mappings, if a reading is due and possible. `resident_bytes` is the
-    /// process's present size, known cheaply.
+    /// process's present resident size, known cheaply.
     pub fn read(&mut self, key: (u32, u32), resident_bytes: u64, spool: &Path) -> Option<Note> {
         let followed = self.images.entry(key).or_default();
         let began = Instant::now();
