@@ -4,8 +4,8 @@
 //! The file keeps a list, the newest first. A replay stays as long as it is the newest that
 //! measured some heap's space or time. Each stays whole, with its own comparisons and verdict,
 //! because ratios are of heaps that were measured together. So results of two replays are shown one
-//! below the other and never mixed. The one exception are two replays of the same heaps, one of
-//! space and one of time ([`with_earlier`]), which the result says.
+//! below the other and never mixed. The one exception is two replays of the same heaps, one of
+//! space and one of time ([`with_earlier`]); the results then say so.
 
 use crate::results::{HeapResult, Measure, RESULTS_VERSION, Results, Settings, Workload};
 use crate::run::{ExperimentError, write_json};

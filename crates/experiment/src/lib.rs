@@ -5,7 +5,7 @@
 //! made inside blocks only, so changes of the machine between two blocks affect all heaps alike.
 //! Space is measured once and cached; time is repeated (docs/measuring.md).
 //!
-//! - [`own`]: an experiment for a program with heaps of its own.
+//! - [`own_heaps`]: an experiment for a program with heaps of its own.
 //! - [`pair`]: a program as recorded and as changed, on the same heaps.
 //! - [`prepare`]: a recording and heaps as a plan; [`alias`]: short names of libraries.
 //! - [`plan`]: the cells to run, and this machine's part of them.
@@ -17,7 +17,7 @@
 //! - [`comparison`], [`summary`] and [`verdict`]: from cells to [`results`], and to sentences.
 //! - [`grid`]: the results of several workloads on the same heaps, side by side.
 //! - [`many`]: several recordings as one job. [`heap_list`]: every heap there is, with parameters.
-//! - [`kept`]: the replays of a recording, kept beside it for its report.
+//! - [`kept_replays`]: the replays of a recording, kept beside it for its report.
 //! - [`text`]: results as a person reads them, in a terminal.
 //! - [`table`]: every cell as a row of a Parquet file.
 

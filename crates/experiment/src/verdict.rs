@@ -217,7 +217,7 @@ fn time(comparison: &Comparison, results: &Results) -> String {
     }
 }
 
-/// Comparisons with a p value, so the number for the correction.
+/// How many comparisons have a p value: p is corrected for that number.
 fn compared(results: &Results) -> usize {
     results.comparisons.iter().filter(|comparison| comparison.p_value.is_some()).count()
 }

@@ -27,7 +27,7 @@ pub(crate) fn named_caller(tables: &Tables, stack: StackId) -> Option<String> {
         return None;
     }
     let caller = outwards.find_map(name).map(bare_name)?;
-    // The functions that call main are no information.
+    // The functions that call main tell nothing.
     (!caller.starts_with("__libc_start") && caller != "_start").then(|| cut(caller))
 }
 

@@ -4,8 +4,8 @@
 //! the old one) is recognised by its events: a larger block from the same stack and thread, and
 //! within a few rows the free of the smaller one. Two such buffers that grow in turn are not told
 //! apart, so they are not reported. Messages that become longer look the same. So a buffer
-//! recognised by hand is called likely only if it grew large in many steps, each followed by the
-//! free at once.
+//! recognised by its events is called likely only if it grew large in many steps, each followed by
+//! the free at once.
 //!
 //! Copied bytes are given as far as they are known. The recording has realloc's moves; glibc may
 //! have moved large blocks without copying; a copy by hand leaves no event. The upper bound assumes

@@ -112,7 +112,7 @@ pub fn text(analysis: &Analysis, rows: &[Row], all: bool, top: usize, columns: u
     text
 }
 
-/// The sum over duplicates. Strings with only a known beginning are counted apart.
+/// The sum over duplicates. Strings of which only the beginnings are known are counted apart.
 fn duplicates_in_words(rows: &[Row]) -> String {
     let sums = |beginnings_alone: bool| {
         let rows = || rows.iter().filter(move |row| row.beginnings_alone == beginnings_alone);

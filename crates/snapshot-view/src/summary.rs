@@ -82,7 +82,7 @@ pub fn text(
     let mut text =
         format!("{} in {nodes} objects with {edges} references\n{parts}\n", bytes(total));
     if filtered {
-        // Count and size of the whole heap, not only of the shown classes.
+        // All objects that pass the filter, not only those of the shown classes.
         let (count, size) = summary
             .classes
             .iter()

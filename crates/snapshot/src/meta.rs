@@ -65,8 +65,8 @@ macro_rules! types {
         #[allow(non_upper_case_globals, reason = "they read as variants of an enum that the file may extend")]
         impl $name {
             $($(#[$variant_doc])* pub const $variant: $name = $name($number);)*
-            /// Numbers from this one on are types of the file's own, known by their number in the
-            /// file.
+            /// Types from this number on are the file's own: less this number, they are the numbers
+            /// of the types in the file.
             pub(crate) const OWN: u8 = 64;
 
             /// The type of that name in V8's files.

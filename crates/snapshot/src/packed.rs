@@ -18,7 +18,7 @@ pub enum Packing {
 /// Why it was not unpacked.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
-    /// The file is damaged, or needs more memory than its format allows.
+    /// The file is damaged, or needs more memory than its [`Packing`] may.
     #[error("cannot be unpacked behind {unpacked_bytes} bytes: {source}")]
     Damaged {
         /// What there was before.

@@ -17,7 +17,7 @@ use crate::snapshot::Snapshot;
 
 /// Ids that are compared: enough to see one in a thousand, and no more memory for a larger file.
 const SAMPLES: usize = 1 << 16;
-/// Most common ids whose type may change within a session, as a part of all common ids.
+/// The largest part of the common ids whose type may change within a session.
 const CHANGED_MAX: f64 = 0.005;
 
 /// A file's ids with their types, 5 bytes an object: all that a comparison needs.

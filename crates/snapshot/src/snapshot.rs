@@ -56,7 +56,7 @@ pub struct Traces {
 /// A function that allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceFunction {
-    /// The engine's number of the script.
+    /// The engine's number of the function.
     pub function_id: u64,
     /// Its name.
     pub name: StringId,

@@ -60,8 +60,8 @@ impl Heap {
         Heap { objects, source: b"let a = 1;\n".repeat(4000) }
     }
 
-    /// An object's number, and back: multiplication by the inverse undoes multiplication by an odd
-    /// number.
+    /// The object with a number, and back: multiplication by the inverse undoes multiplication by
+    /// an odd number.
     fn handle(number: u64) -> u64 {
         0x5000_0000_0000 + u64::from((number as u32).wrapping_mul(SPREAD as u32)) * 16
     }

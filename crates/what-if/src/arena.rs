@@ -37,7 +37,7 @@ impl Arenas {
         arena
     }
 
-    /// A block of `bytes` is born; returns the bytes of a chunk that it needs.
+    /// A block of `bytes` is born; returns the bytes of a new chunk, if it needs one.
     pub(crate) fn born(&mut self, arena: usize, bytes: u64) -> Option<u64> {
         self.arenas[arena].live += 1;
         self.takes(arena, bytes)

@@ -27,7 +27,7 @@ pub enum WhatIfError {
     /// No stack of the recording has the function.
     #[error("no stack has a function called {name:?}{}", near_words(.near))]
     NoFunction {
-        /// The change as asked for.
+        /// The function as asked for.
         name: String,
         /// Functions with like names, at most a few.
         near: Vec<String>,

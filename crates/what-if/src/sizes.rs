@@ -61,7 +61,7 @@ impl Resizer {
         if row.displaces && row.to < row.from {
             let over = row.from - row.to;
             *owed += over;
-            // A further block loses the same part of itself.
+            // A further block loses as many of its own bytes.
             let payload = row.to.saturating_sub(over).max(1);
             if *owed >= payload {
                 *owed -= payload.min(*owed);

@@ -2,9 +2,9 @@
 //!
 //! The page has Summary with its filters, Comparison, Containment, Statistics, retainers, search,
 //! and a treemap of the dominator tree. The page (`assets/`) asks for rows as they come into view.
-//! [`Page::answer`] answers from one analysis. Sizes come as text and as numbers, so the script
-//! formats nothing. The answers belong to the page and may change with it; other programs read
-//! docs/snapshot-json.md.
+//! [`Page::answer`] answers from analyses that are made once. Sizes come as text and as numbers, so
+//! the script formats nothing. The answers belong to the page and may change with it; other
+//! programs read docs/snapshot-json.md.
 //!
 //! This crate opens no socket: `heaplab snapshot open --serve` does.
 

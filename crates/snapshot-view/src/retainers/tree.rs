@@ -17,7 +17,7 @@ pub struct Limits {
     pub depth: usize,
     /// Referrers of one object.
     pub top: usize,
-    /// Most lines behind the first level, which is always complete.
+    /// Most lines in all; those of the first level are there even if they are more.
     pub lines: usize,
 }
 

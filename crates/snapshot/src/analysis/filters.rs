@@ -250,7 +250,7 @@ impl Analysis<'_, '_> {
         selected
     }
 
-    /// The objects that some walk reaches, but no walk along the edges that pass.
+    /// The objects that a walk from the root reaches, but none along the edges that pass.
     fn beyond(&self, passes: impl Fn(Node, Edge) -> bool) -> Bits {
         let graph = &self.snapshot.graph;
         let mut reached = Bits::new(graph.node_count());

@@ -91,8 +91,8 @@ pub(super) fn counts(tree: &Tree) -> Vec<u32> {
 }
 
 /// Retained bytes of each class: a node counts unless another node of its class, with a size,
-/// dominates it. Consumes `counts`; `order` needs an entry for each number of the tree, of any
-/// value.
+/// dominates it. Overwrites `counts` and `order`; `order` needs an entry for each number of the
+/// tree, of any value.
 pub(super) fn class_retained(
     tree: &Tree,
     retained: &Retained,

@@ -22,7 +22,7 @@ pub struct Retaining {
     pub from: Node,
 }
 
-/// A tree of retainers, and the retainers of those.
+/// A retainer of a node, with the retainers of the retainer below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetainingForest {
     /// The edge and its source.

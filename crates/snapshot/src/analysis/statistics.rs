@@ -84,8 +84,8 @@ impl Analysis<'_, '_> {
         graph.edges(array).find(is_elements).map(|edge| graph.target(edge))
     }
 
-    /// Sizes of the elements, of any type, to which exactly one edge refers. One bit a node
-    /// suffices; a backward adjacency or a table would grow faster than the heap.
+    /// Sizes of the elements to which exactly one edge, of whatever type, refers. A bit a node
+    /// tells that; a backward adjacency or a table would grow faster than the heap.
     fn sole_elements_bytes(&self, elements: &[Node]) -> u64 {
         let graph = &self.snapshot.graph;
         let (mut sole, mut met) = (Bits::new(graph.node_count()), Bits::new(graph.node_count()));

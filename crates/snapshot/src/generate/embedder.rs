@@ -1,4 +1,4 @@
-//! The interface of a heap that can write a snapshot.
+//! What a heap must answer so that a snapshot of it can be written.
 
 use super::OwnTexts;
 use crate::names::StringId;
@@ -96,8 +96,8 @@ pub trait Embedder {
         false
     }
 
-    /// The object that holds the objects without a reference, if the heap has one. The root must
-    /// reach it. Its references are asked for after the walk of all other objects.
+    /// The object that holds the objects to which nothing else refers, if the heap has one. The
+    /// root must reach it. Its references are asked for after the walk of all other objects.
     fn last(&mut self) -> Option<u64> {
         None
     }
@@ -124,8 +124,8 @@ pub trait Embedder {
     /// Second pass: an object's references with their names.
     fn references(&mut self, object: u64, edges: &mut impl EdgeSink);
 
-    /// Reads the texts of objects that are their own name (strings), if those texts live as long as
-    /// the walk. They are not copied: a name from [`Embedder::describe`] or
+    /// Reads the texts of objects that are their own name (strings), if those texts live until the
+    /// snapshot is finished. They are not copied: a name from [`Embedder::describe`] or
     /// [`Embedder::references`] is looked up among them first. Most heaps lend none.
     ///
     /// Numbers of strings in the file are then others than without, not in the order in which names

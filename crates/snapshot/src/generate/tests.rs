@@ -16,8 +16,8 @@ struct Lists {
     source: Vec<u8>,
     closures: usize,
     wrong_target: bool,
-    /// An object (referred to by the root) that must hold the objects without a reference, and the
-    /// objects that it got.
+    /// An object (referred to by the root) that must hold the objects to which nothing else refers,
+    /// and the objects that it got.
     last: Option<usize>,
     unmet: Vec<usize>,
     /// Whether all objects are named, and not only the root.

@@ -3,7 +3,7 @@
 //!
 //! The method is memlab's, and that of every manual hunt: take (base), act, take (target), undo the
 //! act, take (final). An object that the act made and its undoing did not free has leaked. Unlike
-//! memlab, no rule selects suspects: all leaked objects count, ordered by retained size.
+//! memlab, no rule selects suspects: all leaked objects are suspect, and retained size orders them.
 //! [`Leaks::of`] takes a filter for callers who want fewer.
 //!
 //! **Counting.** Only objects of the program count ([`is_of_program`]): hash tables, code and

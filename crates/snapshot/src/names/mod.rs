@@ -7,10 +7,11 @@
 //! that the document can be rerun.
 //!
 //! Deviations: the bytes lie in one buffer (V8: one allocation a string), and a slot holds 32 bits
-//! of the hash and the string's number (V8: pointers to both). V8's tables fill to 4/5, ours to
-//! 7/16, because linear probing costs (1 + 1/(1 - fill)) / 2 probes at best. The first numbers may
-//! belong to texts kept elsewhere, of which no copy is made ([`StringsStorage::with_lent`]): in a
-//! heap of many small strings a copy of each, with its slot, is as large as the heap.
+//! of the hash and the string's number (V8: pointers to both). The hash decides when the table
+//! grows: with V8's hashes it fills to 4/5, as V8's does, with ours to 7/16, because linear probing
+//! costs (1 + 1/(1 - fill)) / 2 probes at best. The first numbers may belong to texts kept
+//! elsewhere, of which no copy is made ([`StringsStorage::with_lent`]): in a heap of many small
+//! strings a copy of each, with its slot, is as large as the heap.
 
 mod hash;
 

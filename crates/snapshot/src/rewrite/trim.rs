@@ -2,9 +2,9 @@
 //! report.
 //!
 //! Kept are the named objects, all that they retain (what they dominate), and their nearest
-//! retainers. Of each of those, a shortest path from the roots and the chain of dominators are
-//! kept, with all references between kept objects, and the root. Ids stay, so a trimmed file can be
-//! compared with another.
+//! retainers. Of each named object and each of these retainers, a shortest path from the roots and
+//! the chain of dominators are kept; further all references between kept objects, and the root. Ids
+//! stay, so a trimmed file can be compared with another.
 //!
 //! A named object retains in the trimmed file what it retained in the original. It may retain more:
 //! objects that it shared with holders that were not kept. [`Trimmed`] counts what was left out.

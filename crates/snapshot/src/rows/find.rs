@@ -38,7 +38,7 @@ pub struct Rows<'a> {
     pub(super) string_count: u64,
     /// Columns and lists that are not known here, by name.
     pub(crate) unknown: Vec<String>,
-    /// Whether nodes may share an id: a caller that rewrites the file allows it.
+    /// Whether nodes may share an id, which a caller that rewrites the file may allow.
     pub(super) duplicate_ids: bool,
 }
 

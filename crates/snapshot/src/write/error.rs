@@ -57,7 +57,7 @@ pub enum WriteError {
         node: u64,
         /// How many nodes the header announces.
         nodes: u64,
-        /// The row with the reference.
+        /// The reference to the node: "the start of an edge".
         place: &'static str,
     },
     /// An id that another node has: a diff would take the two for one.

@@ -3,9 +3,9 @@
 //! The order of the lists is part of the format (DevTools scans forward for each key). Every list
 //! is written, even an empty one, because some readers ask for all. The header announces the counts
 //! before the first row. The caller gives the counts, and the writer checks them. Rows out of
-//! order, a missing node or string, or an edge that its node did not announce end the file with an
-//! error, so no reader gets a broken file. The writer remembers the distinct strings and the used
-//! ids.
+//! order, a missing node or string, or an edge that its node did not announce are an error, which
+//! ends the file instead of making one that a reader fails on. The writer remembers the distinct
+//! strings and the used ids.
 //!
 //! The check that each node has as many edges as announced needs no memory: both lists are folded
 //! into a number that depends on (node, count) pairs, and the two numbers must be equal. The check

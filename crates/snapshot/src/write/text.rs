@@ -1,8 +1,8 @@
 //! Numbers and strings as JSON, through a buffer that is written out when full.
 //!
 //! A snapshot is numbers: five for each node, three for each edge. They are written two digits at a
-//! time into the buffer itself. Strings become ASCII, as in V8: characters that JSON cannot hold,
-//! and all above 127, become `\uXXXX`.
+//! time into the buffer itself. Strings become ASCII, as in V8: characters that JSON does not take
+//! as they are become escapes, and all above 127 become `\uXXXX`.
 
 use std::io::{self, Write};
 

@@ -2,10 +2,10 @@
 //! regular expressions.
 //!
 //! A text wrongly taken for an identifier would stay in a file that its owner gives away. So in
-//! doubt nothing counts. Where only a parser could tell (a slash behind a `}`), and where something
-//! is not in the language (a quote that its line does not close, JSX), the rest of the text is
-//! ignored. Source: ECMA-262 12 (lexical grammar) and B.1.1 (HTML-like comments), Python's "Lexical
-//! analysis". `tests/identifiers.rs` compares with acorn.
+//! doubt nothing counts. Where only a parser could tell (a slash behind a `}` whose `{` may begin a
+//! block or an object), and where something is not in the language (a quote that its line does not
+//! close, JSX), the rest of the text is ignored. Source: ECMA-262 12 (lexical grammar) and B.1.1
+//! (HTML-like comments), Python's "Lexical analysis". `tests/identifiers.rs` compares with acorn.
 
 /// Why a text is not read to its end, or not counted at all.
 pub(super) struct Doubt;
