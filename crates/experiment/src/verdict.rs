@@ -257,7 +257,8 @@ fn huge_page_setting(results: &Results) -> Option<String> {
         })
         .collect();
     let beside = match setting {
-        HugePages::None => format!("With those of the system ({})", results.machine.huge_pages),
+        HugePages::None if results.machine.huge_pages.is_empty() => "With the system's".into(),
+        HugePages::None => format!("With the system's ({})", results.machine.huge_pages),
         HugePages::System => "Without them".into(),
     };
     let has_huge =
@@ -748,7 +749,7 @@ mod tests {
         results.heaps[0].space.as_mut().unwrap().other_huge_pages = Some(other);
         assert_eq!(
             huge_page_setting(&results).unwrap(),
-            "Space is compared without huge pages, alike for all heaps (--huge-pages). With those of the system (always) the peaks are: b 22.0 MiB (18.0 MiB in huge pages)."
+            "Space is compared without huge pages, alike for all heaps (--huge-pages). With the system's (always) the peaks are: b 22.0 MiB (18.0 MiB in huge pages)."
         );
         results.settings.program_without_huge_pages = true;
         assert!(huge_page_setting(&results).unwrap().starts_with("The program switched"));

@@ -304,6 +304,10 @@ fn a_block_that_lacks_something_is_refused_by_name() {
         block["cells"][timed]["report"]["time"]["passes_ns"] = serde_json::json!([])
     });
     assert!(refused().contains("expected of the cell slow the times of 2 passes"), "{}", refused());
+    edit(&path, |block| {
+        block["cells"][timed]["report"]["time"]["passes_ns"] = serde_json::json!([u64::MAX, 2])
+    });
+    assert!(refused().contains("expected of the cell slow the times of 2 passes"), "{}", refused());
     // Another block under this name: it would count for none.
     fs::copy(folder.path().join("results/block-00004.json"), &path).unwrap();
     assert!(refused().contains("block-00003.json: is not a block's results: it holds block 4, whose file is called block-00004.json"));
