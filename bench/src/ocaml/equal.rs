@@ -121,7 +121,10 @@ fn recorded(bundle: &Path, folder: &Path) -> Result<Workload> {
     std::fs::create_dir_all(&copy)?;
     for entry in std::fs::read_dir(bundle).with_context(|| bundle.display().to_string())? {
         let entry = entry?;
-        std::fs::copy(entry.path(), copy.join(entry.file_name()))?;
+        // Kept results of replays are a folder.
+        if entry.file_type()?.is_file() {
+            std::fs::copy(entry.path(), copy.join(entry.file_name()))?;
+        }
     }
     let program = program::cached(&Bundle::open(&copy)?, Selection::default())?;
     let slots = program.facts().slots;
