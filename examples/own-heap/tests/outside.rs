@@ -9,10 +9,11 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Copies the files of a folder, which has no others.
+/// Copies the files of a folder, without folders in it (the kept replays of a bundle).
 fn copied(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+    let entries = fs::read_dir(from).unwrap().map(Result::unwrap);
+    for entry in entries.filter(|entry| entry.file_type().unwrap().is_file()) {
         fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
     }
 }
