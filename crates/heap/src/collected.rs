@@ -91,12 +91,14 @@ pub trait Collected: Heap {
         let _ = (slot, before, now);
     }
 
-    /// Objects of these sizes are born in `slot`, which is empty, one after the other, and each
-    /// dies before the next step: all that [`allocate`](Collected::allocate), both
-    /// [`stored`](Collected::stored) and both safepoints of each would do, where none of them
-    /// collects. `write` gets each body with its size, as the program's only chance to write it. A
-    /// heap has this for speed alone, and whether it is called changes nothing that can be seen.
-    /// Returns how many were born; the driver takes single steps for the next one.
+    /// Transient objects of these `sizes` are born in the empty slot `slot`, one after the other.
+    /// Each dies before the next one is born. One transient equals
+    /// [`allocate`](Collected::allocate), two [`stored`](Collected::stored) and two safepoints,
+    /// none of which collects. `write` gets each body with its size: the program's only chance to
+    /// write it. Returns how many objects were born; the driver takes single steps for the next
+    /// one.
+    ///
+    /// This method only saves time: a replay without it gives the same result.
     fn transients(
         &mut self,
         slot: u32,
@@ -107,8 +109,8 @@ pub trait Collected: Heap {
         0
     }
 
-    /// The driver is going to write `slot` some steps from now, or a slot that the program does not
-    /// have: who keeps the program's table may fetch its entry.
+    /// A prefetch hint: the driver will write `slot` some steps from now. `slot` may lie outside of
+    /// the program's table. A heap with its own copy of the table may prefetch the entry.
     fn ahead(&self, slot: usize) {
         let _ = slot;
     }
@@ -135,8 +137,8 @@ pub trait Collected: Heap {
     /// The heap had no room to move live objects.
     fn collect<W: World>(&mut self, ask: Ask, world: &mut W) -> Result<(), OutOfMemory>;
 
-    /// Whether a collection had no room to move what lives. The real runtime ends its process
-    /// there; here objects are lost, and every later birth and collection is refused.
+    /// Whether a collection had no room to move the live objects. The real runtime ends its process
+    /// then. This heap has lost objects, and refuses every later birth and collection.
     fn has_ended(&self) -> bool {
         false
     }
@@ -144,8 +146,8 @@ pub trait Collected: Heap {
     /// All collections so far, oldest first.
     fn collections(&self) -> &[Collection];
 
-    /// Grows with whatever the collector does: a slice, a minor collection, a cycle. Who verifies a
-    /// heap looks at all of it wherever this has grown.
+    /// Grows with every action of the collector: a slice, a minor collection, a cycle. A verifier
+    /// checks the whole heap each time this number has grown.
     fn activity(&self) -> u64 {
         self.collections().len() as u64
     }

@@ -47,9 +47,9 @@ pub struct Driven {
     pub moved_objects: u64,
 }
 
-/// Runs `operations`, then lets everything die and collects: a heap that still uses more than
-/// before the first birth keeps the dead. Returns the first broken promise. A heap that
-/// [has ended](Collected::has_ended) for want of room has kept what it promised until then.
+/// Runs `operations`, then lets everything die and collects. A heap that then uses more bytes than
+/// before the first birth keeps dead objects. A heap that [has ended](Collected::has_ended) for
+/// want of room has kept its promises until then.
 ///
 /// # Errors
 /// The first broken promise.
@@ -95,8 +95,8 @@ pub fn drive<H: Collected>(mut heap: H, operations: &[Operation]) -> Result<Driv
     Ok(driven)
 }
 
-/// Bytes used after forced full collections. Two of them: the next one may count objects that the
-/// first released.
+/// Bytes used after two forced full collections: the second one may count objects that the first
+/// one released.
 fn used_after_full<H: Collected>(heap: &mut H, witness: &mut Witness) -> Result<u64, Violation> {
     for _ in 0..2 {
         full(heap, witness)?;
@@ -142,7 +142,7 @@ fn step<H: Collected>(
         Operation::Release(slot) => witness.released(slot % SLOTS),
         Operation::Refer(from, field, to) => {
             let (from, to) = (from % SLOTS, to % SLOTS);
-            // A program can only store objects that it reaches.
+            // A program can only store objects that it can reach.
             let held = |slot: u32| witness.object(slot).is_some_and(|object| object.root);
             if held(from) && held(to) {
                 witness.referred(from, field % 4, Some(to));

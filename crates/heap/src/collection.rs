@@ -50,8 +50,8 @@ pub struct FreeLists {
     /// After sweeping every page, before the lists are cleared.
     pub swept: Vec<FreeBlocks>,
     /// At its start: bytes of blocks added to the lists since the last full collection and too
-    /// small for any. This is V8's own count, which loses the blocks of pages that a collector
-    /// took; [`SpaceState::waste_bytes`] has these.
+    /// small for any list. This is V8's own count. It loses the blocks of pages that a collector
+    /// took; [`SpaceState::waste_bytes`] has them.
     pub waste_bytes: u64,
 }
 

@@ -13,8 +13,8 @@ use std::ptr::NonNull;
 
 /// A world that a driver can change: births, deaths and references of the workload.
 pub trait Objects: World {
-    /// The driver tells this world of every object. `false`: not of one that dies at its birth
-    /// ([`Collected::transients`]).
+    /// Whether the driver tells this world of every object. `false`: the driver may leave out
+    /// transient objects ([`Collected::transients`]).
     const SEES_ALL: bool = true;
 
     /// As [`Collected::ahead`], for the driver's own entries.
@@ -129,8 +129,9 @@ impl Witness {
         // SAFETY: the heap reports a live object of `size` bytes here. A lying heap comes only from
         // tests of this crate, on memory that stays mapped.
         let content = unsafe { std::slice::from_raw_parts(object.address.as_ptr(), object.size) };
-        // All bytes are the first one where each is as the one before it: one comparison of memory,
-        // which builds that watch each comparison (fuzzing) and unoptimised ones need.
+        // All bytes equal the first one if each byte equals its predecessor. This is one comparison
+        // of memory: unoptimised builds, and builds that instrument each comparison (fuzzing), need
+        // the speed.
         let holds = match content {
             [] => true,
             [first, rest @ ..] => *first == expected && *rest == content[..rest.len()],

@@ -84,8 +84,8 @@ impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
         }
     }
 
-    /// Runs until the heap has collected `collections` times, to the end of that instruction;
-    /// without a number, or if the heap collects less often, to the program's end. Writes no
+    /// Runs until the heap has collected `collections` times, to the end of that instruction. Runs
+    /// to the program's end if `collections` is `None` or the heap collects less often. Writes no
     /// object.
     ///
     /// # Errors
@@ -130,7 +130,8 @@ impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
                     }
                     let request =
                         Request { zeroed, align: 1 << align_log2, ..Request::of(size as usize) };
-                    // Most births are no transients, and asking the heap costs more than a look.
+                    // Most births are not transient, and a look at the words costs less than a call
+                    // of the heap.
                     if !W::SEES_ALL && !self.next_old && is_freed_at(words, *at, slot) {
                         let run = &words[word..end.min(words.len())];
                         let born = self.transients::<POLICY>(slot, run, request);
@@ -201,8 +202,9 @@ impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
         self.safepoint(word)
     }
 
-    /// Objects are born in `slot` and die, as long as `words` say so and the heap does not want
-    /// single steps. Returns how many; all requests are as `like` but for the size.
+    /// Transient objects are born in `slot` and die. Stops when `words` end the run or when the
+    /// heap wants single steps. Returns how many were born. Each request equals `like` except for
+    /// its size.
     #[inline(always)]
     fn transients<const POLICY: u8>(&mut self, slot: u32, words: &[u32], like: Request) -> usize {
         self.heap.transients(slot, transients(words), |body, size| {
@@ -263,12 +265,11 @@ impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
     fn collect(&mut self, ask: Ask, word: usize) -> Result<(), ReplayError> {
         let done = self.heap.collect(ask, &mut self.world);
         done.map_err(|error| ReplayError::OutOfMemory { word, error: error.to_string() })?;
-        // What the collection asked for in its turn runs before the program's next step.
+        // Work that the collection itself requested runs before the program's next step.
         self.safepoint(word)
     }
 
-    /// Everything dies, and the driver is at the beginning again. Collections here are no part of a
-    /// pass.
+    /// Lets everything die and returns to the beginning. These collections belong to no pass.
     fn rewind(&mut self) -> Result<(), ReplayError> {
         for slot in 0..self.world.slots() {
             if let Some(object) = self.world.object(slot) {

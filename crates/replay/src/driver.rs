@@ -294,8 +294,7 @@ fn realign<H: Manual>(
 #[inline(always)]
 fn check_alignment(block: NonNull<u8>, request: Request, word: usize) -> Result<(), ReplayError> {
     let address = block.as_ptr() as usize;
-    // Most blocks lie at multiples of 16, which is all that is promised where no alignment is
-    // named.
+    // Most blocks lie at multiples of 16. Without a named alignment nothing more is promised.
     if address & ((request.align - 1) | 15) == 0 {
         return Ok(());
     }
@@ -311,7 +310,7 @@ fn refused(word: usize, what: &'static str, request: Request) -> ReplayError {
     ReplayError::Refused { word, what, size: request.size as u64, align: request.align as u64 }
 }
 
-/// Handles an instruction for collecting heaps on a heap with blocks that the program frees.
+/// Handles an instruction for collecting heaps on a heap whose blocks the program frees.
 #[cold]
 fn heed<H: Manual>(
     table: &Table,

@@ -62,8 +62,8 @@ pub trait Selected: fmt::Display + fmt::Debug + Send + Sync {
         collection: Option<usize>,
     ) -> Result<Standing, FamilyError>;
 
-    /// Runs the program to its end and shows what stands right after each collection whose number
-    /// `wanted` has, counted from 1 and rising.
+    /// Runs the program to its end and calls `show` right after each collection whose number is in
+    /// `wanted`. Numbers count from 1; `wanted` rises.
     ///
     /// # Errors
     /// As for [`Selected::stand`].

@@ -58,7 +58,7 @@ impl<T: Zeroable> Pages<T> {
             return Ok(());
         }
         let grown = bytes.max(self.mapped_bytes * 2).next_multiple_of(FIRST_BYTES);
-        // SAFETY: a new map, or a larger one in place of the pages that this array owns alone; the
+        // SAFETY: the call makes a new mapping, or enlarges the one that this array alone owns; the
         // result is checked.
         let start = unsafe {
             if self.mapped_bytes == 0 {

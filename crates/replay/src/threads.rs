@@ -37,7 +37,7 @@ use std::thread::{Builder, Scope, Thread};
 
 /// Most threads that exist at once.
 const ALIVE_MAX: usize = 2048;
-/// Most threads that a pass starts: each costs the system some 80 us, in all twenty seconds.
+/// Most threads that a pass starts. A start costs the system some 80 us: in all twenty seconds.
 pub const STARTED_MAX: u32 = 1 << 18;
 
 /// The state shared by all threads of a pass.
@@ -67,8 +67,8 @@ impl Shared<'_> {
     }
 }
 
-/// An existing thread. The others learn of its end, however it ends: they would wait for ever for
-/// one that panicked.
+/// An existing thread. Its `Drop` tells the other threads of its end, also after a panic: else they
+/// would wait for ever.
 struct Presence<'a>(&'a Shared<'a>);
 
 impl Drop for Presence<'_> {

@@ -139,9 +139,9 @@ fn a_full_heap_and_a_damaged_program_are_errors() {
     );
     let CellReport::Failed { reason } = report else { panic!("{report:?}") };
     assert!(reason.starts_with("out of memory: 100000 bytes asked for, 20"), "{reason}");
-    // Objects share no slot, and an empty slot does not die: the compiler refuses such events, so
-    // the words are forged. Four words without effect come first: a table of two slots takes at
-    // least that many.
+    // Two objects never share a slot, and an empty slot does not die. The compiler refuses such
+    // events, so the test forges the words. Four words without effect come first: a table of two
+    // slots takes at least four words.
     let forged = |words: &[u32]| {
         Program::from_bytes(&forge(&[&[6; 4], words].concat()), Path::new("forged")).unwrap()
     };

@@ -154,7 +154,8 @@ mod forged {
 
 /// A program of these words and four slots, with correct checksums.
 fn of_words(words: &[u32]) -> Program {
-    // Four blocks outside of arenas: the wanted number of words and slots, then overwritten.
+    // Four blocks outside of arenas give the wanted number of words and slots; the forged words
+    // replace them.
     let mut events: Vec<Event> =
         (0..4).map(|object| Event { object, size: 8, ..Event::default() }).collect();
     let frees = words.len().saturating_sub(8);
@@ -187,8 +188,8 @@ fn of_words(words: &[u32]) -> Program {
     program
 }
 
-/// An arena heap that aborts the test on a block that it does not hold, of a wrong size, or in the
-/// wrong arena.
+/// An arena heap that aborts the test when it gets a foreign block, a wrong size, or the wrong
+/// arena.
 #[derive(Default)]
 struct Strict {
     live: BTreeMap<usize, (Region, usize, Box<[u64]>)>,
@@ -259,8 +260,8 @@ impl Heap for Strict {
     }
 }
 
-/// Runs the parts as a program; returns the driver's verdict. Whatever the program does, everything
-/// is freed in the end.
+/// Runs the parts as a program and returns the driver's verdict. Every program, even a damaged one,
+/// ends with everything freed.
 fn forge(parts: &[Vec<u32>]) -> String {
     let mut words = parts.concat();
     // Switches to thread 0 have no effect.
@@ -270,7 +271,7 @@ fn forge(parts: &[Vec<u32>]) -> String {
     let said = driver.run(Touch::None).map_or_else(|error| error.to_string(), |()| "ran".into());
     driver.rewind();
     driver.heap().finish().unwrap();
-    // A heap without arenas runs it, or is as safe.
+    // A heap without arenas may refuse the program; it must stay sound.
     let mut plain =
         Driver::new(&program, heaplab_system::System(heaplab_system::glibc::Glibc)).unwrap();
     let _ = plain.run(Touch::Known);
@@ -331,7 +332,8 @@ fn no_forged_program_reaches_a_dead_block() {
         ("region 0 is not alive", &[birth(0, 0), end(0, &[0]), birth(1, 0)]),
         // A region numbered beyond the program's own length.
         ("region 4000 begins and is alive already", &[begin(4000), birth(0, 4000), birth(1, 0)]),
-        // A growth that claims another region changes nothing: the driver knows better.
+        // A growth that claims another region changes nothing: the driver uses the region in its
+        // own table.
         (
             "region 2 ends with the block in slot 0, which lives in region 1",
             &[begin(1), begin(2), birth(0, 1), growth(0, 2), end(2, &[0])],

@@ -194,8 +194,9 @@ fn a_heap_that_gives_nothing_is_named_with_the_request() {
     assert!(reason.starts_with("the heap returned NULL for"), "{reason}");
 }
 
-/// Whether this process runs `test` alone: resident memory belongs to a process, and the other
-/// tests of this one allocate meanwhile. If not, runs such a process; its failure is the test's.
+/// Whether this process runs `test` alone. Resident memory belongs to a process, and this binary's
+/// other tests allocate at the same time. If not alone, runs a process for `test`; the test fails
+/// if that process fails.
 fn is_alone(test: &str) -> bool {
     const ALONE: &str = "HEAPLAB_TEST_ALONE";
     if std::env::var_os(ALONE).is_some() {
@@ -339,8 +340,8 @@ fn threads_free_each_others_blocks_in_order() {
     }
 }
 
-/// `total` threads, `at_once` at a time: each allocates two blocks, frees one of the thread before
-/// it, and ends with its own other one.
+/// `total` threads, `at_once` at a time. Each allocates two blocks and frees the previous thread's
+/// second block; its own first block's free ends it.
 fn short_threads(total: u64, at_once: u64) -> Vec<Event> {
     let mut events = Vec::new();
     let event = |op, thread, object| Event {
@@ -377,7 +378,7 @@ fn thousands_of_short_threads_come_and_go_as_recorded() {
         assert!(matches!(report, CellReport::Time(_) | CellReport::Space(_)), "{report:?}");
         let finished: Result<(), Violation> = heap.lock().finish();
         finished.unwrap();
-        // This test has one, the cell another.
+        // This test uses one thread, the cell another.
         let at_once = heap.1.load(Ordering::Relaxed) - 2;
         assert!((1..=AT_ONCE as usize).contains(&at_once), "{at_once} threads at once");
     }
@@ -402,7 +403,7 @@ fn a_thread_that_panics_ends_the_cell() {
     );
     let program = program(&workload(200, 3));
     let asked = CellRequest { threads: true, touch: Touch::None, ..request(CellKind::Time) };
-    // The thread that takes the lock panics; nobody waits for it for ever.
+    // The thread that takes the lock panics; no other thread may wait for ever.
     let ended = std::panic::catch_unwind(|| cell::run_shared(heap, &program, &asked));
     assert!(!matches!(ended, Ok(CellReport::Time(_))), "{ended:?}");
 }

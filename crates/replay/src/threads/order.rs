@@ -1,9 +1,8 @@
 //! The order between threads: for each slot the number of the last published instruction.
 //!
-//! Most waits are short, because the other thread runs on another processor: the first looks only
-//! spin. Then the thread yields a few times, and then sleeps until the slot's counter changes
-//! (futex). Otherwise threads that wait long would run in turn only to look, and hundreds of them
-//! would stop all progress.
+//! Most waits are short, because the other thread runs on another processor. So the thread first
+//! only spins, then yields a few times, and then sleeps until the slot's counter changes (futex).
+//! Without the sleep, hundreds of waiting threads would take turns to look and stop all progress.
 
 use crate::pages::Pages;
 use crate::system;
@@ -89,7 +88,7 @@ mod tests {
 
     #[test]
     fn sleepers_are_woken_by_each_number_in_turn() {
-        // A thread that is not woken sleeps on: the test would not end.
+        // A thread that nobody wakes sleeps on: the test would not end.
         let order = Order { sleep: Duration::from_secs(1 << 20), ..Order::new(2).unwrap() };
         let failed = AtomicBool::new(false);
         std::thread::scope(|scope| {

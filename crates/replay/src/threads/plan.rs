@@ -148,8 +148,8 @@ impl Plan {
 
 /// Receives a program's walk.
 trait Visit {
-    /// `thread` executes `words`; `waits`: after instruction `number` of `slot`, which ends at the
-    /// word `behind` of another thread.
+    /// `thread` executes `words`. `waits`: `thread` first waits for instruction `number` of `slot`,
+    /// which ends at the word `behind` of another thread.
     fn instruction(
         &mut self,
         thread: usize,
