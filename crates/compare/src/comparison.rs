@@ -75,7 +75,7 @@ pub enum Presence {
     Both,
 }
 
-/// Live and requested bytes of a function, a stack or a call.
+/// The live objects and the requests of a function, a stack or a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 pub struct HeldChange {
     /// Bytes live at the moment.
@@ -99,7 +99,7 @@ impl HeldChange {
     }
 }
 
-/// Requests of the function itself.
+/// The requests that a function makes itself, without those of the functions that it calls.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FunctionChange {
     /// Its name, without arguments; empty: no stack was recorded.
@@ -140,7 +140,7 @@ pub struct LineChange {
     pub requests: Change,
 }
 
-/// Requests by size.
+/// Requests of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct SizeChange {
     /// Bytes asked for.

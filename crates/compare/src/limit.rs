@@ -16,7 +16,7 @@ impl Limit {
     /// `2%`, or bytes with a unit: `64kB`.
     ///
     /// # Errors
-    /// The expected form.
+    /// The text is neither; the error says what is expected.
     pub fn parse(text: &str) -> Result<Limit, String> {
         let limit = match text.trim().strip_suffix('%') {
             Some(percent) => {

@@ -81,9 +81,9 @@ fn is_among(shorter: &[u32], longer: &[u32]) -> bool {
 /// A line before and after; `None`: the other side has it alone.
 pub(crate) type Lines = (Option<u32>, Option<u32>);
 
-/// Matches the lines of one function's calls, before and after. Equal numbers on both sides match
-/// in order. Otherwise each line matches the nearest of the other side, unless that is nearer to
-/// another. Returns pairs, and unmatched lines of either side.
+/// Matches the lines of one function's calls, before and after. If both sides have as many lines,
+/// these match in order. Otherwise each line matches the nearest of the other side, unless that is
+/// nearer to another. Returns pairs, and unmatched lines of either side.
 pub(crate) fn lines(before: &[u32], after: &[u32]) -> Vec<Lines> {
     let (mut before, mut after) = (before.to_vec(), after.to_vec());
     before.sort_unstable();

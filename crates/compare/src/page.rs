@@ -122,7 +122,7 @@ fn flame(of: &Comparison) -> (Option<model::Flame>, Vec<model::Frame>) {
     } else {
         of.moment.clone()
     };
-    /// The name, the unit, and the place.
+    /// The name, the unit, and the change with that number.
     type Quantity = (String, &'static str, fn(&HeldChange) -> &Change);
     let quantities: [Quantity; 3] = [
         (format!("live at {at}, bytes"), "byte", |held| &held.live_bytes),

@@ -1,4 +1,5 @@
-//! One recording, reduced for the comparison: only its distinct stacks and sizes remain.
+//! One recording, reduced for the comparison. Of the tables that grow with a recording, only its
+//! distinct stacks and sizes remain.
 
 use crate::names::{Names, Paths};
 use hashbrown::HashMap;

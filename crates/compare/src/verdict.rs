@@ -143,7 +143,8 @@ fn first(of: &Comparison, live: &Change, outcome: Outcome) -> String {
     )
 }
 
-/// The functions with most of the difference, in its direction; if many share it, their number.
+/// The functions with most of the difference, in its direction; if many share it, their number and
+/// the first of them.
 fn because(of: &Comparison, live: &Change, at: fn(&HeldChange) -> &Change) -> String {
     let wanted = live.difference.signum();
     let word = more_or_less(live);

@@ -4,7 +4,8 @@ use crate::run::Run;
 use hashbrown::HashSet;
 use heaplab_text::words::percent;
 
-/// Programs with different names must share this part of their requests to be one renamed program.
+/// Programs with different names must share this part of their requested bytes to be one renamed
+/// program.
 const SHARED_LEAST: f64 = 0.1;
 
 pub(crate) fn warnings(sides: [&[Run]; 2]) -> Vec<String> {

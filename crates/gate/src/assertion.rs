@@ -1,4 +1,5 @@
-//! One assertion: its names, its result for a recording, and the largest functions if it fails.
+//! One assertion: its names, its result for a recording, and if it fails the functions that have
+//! most of its values.
 
 use crate::baseline::{replaced, split};
 use crate::junit::{Case, Outcome};
@@ -30,7 +31,7 @@ pub struct Asked {
     pub value: u64,
     /// Whether the value is in bytes.
     pub is_bytes: bool,
-    /// If the assertion fails, the functions with the largest shares.
+    /// If the assertion fails, the functions with the largest shares of the value.
     pub largest: Vec<Largest>,
 }
 
@@ -62,7 +63,7 @@ impl Checked {
         Case { name: self.assertion.clone(), result }
     }
 
-    /// The values, a line each, and the largest functions of those that fail.
+    /// The values, a line each; if the assertion fails, with the functions that have most of it.
     pub fn values_text(&self) -> Vec<String> {
         let number = |asked: &Asked, value: u64| {
             if asked.is_bytes { bytes(value) } else { count(value) }
@@ -152,7 +153,8 @@ impl Assertion {
     /// Whether it holds.
     ///
     /// # Errors
-    /// A value was not measured, a divisor is zero, or the baseline is missing.
+    /// A value was not measured, a divisor is zero, a result is too large, or the baseline is
+    /// missing.
     pub fn check(
         &self,
         recording: &Measured<'_>,

@@ -42,7 +42,7 @@ pub(crate) fn replaced(expression: &Expression) -> Result<Expression, (usize, St
     })
 }
 
-/// The places of `baseline` in it.
+/// The first place of `baseline` in the expression; `None`: it has none.
 fn place(expression: &Expression) -> Option<usize> {
     let mut place = None;
     expression.names(&mut |name, _, at| {

@@ -7,7 +7,7 @@ use heaplab_trace::bundle::Bundle;
 use heaplab_trace::tables::{Tables, bare_name};
 use std::collections::BTreeMap;
 
-/// Why a value is unknown; the text lists the known ones.
+/// Why a value is unknown, in words; where a mark is unknown, with the marks that exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unmeasured(pub String);
@@ -95,7 +95,8 @@ impl<'a> Measured<'a> {
         numbered(&self.analysis.findings).into_iter().filter(|found| is_meant(found)).count() as u64
     }
 
-    /// The stacks through a function with their shares of a name; an empty function means all.
+    /// The stacks through a function with their shares of a name's value; an empty function means
+    /// all stacks.
     fn rows(&self, name: &str, function: &str) -> impl Iterator<Item = (u32, u64)> + use<'a> {
         let through = (!function.is_empty()).then(|| self.tables().stacks_through(function));
         let value: fn(&StackRow) -> u64 = match name {
@@ -136,7 +137,8 @@ impl<'a> Measured<'a> {
         functions
     }
 
-    /// Suggests a function if no stack of the recording has this one; `None`: a stack has it.
+    /// A sentence about a function that no stack of the recording has, with similar names of
+    /// functions; `None`: a stack has it.
     pub fn unknown(&self, function: &str) -> Option<String> {
         if self.tables().stacks_through(function).contains(&true) {
             return None;

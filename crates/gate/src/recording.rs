@@ -1,4 +1,4 @@
-//! A gate of a recording: assertions checked against it, and reasons for doubt.
+//! A gate of a recording: assertions checked against it, and reasons to doubt them.
 
 use crate::assertion::{Assertion, Checked};
 use crate::baseline::share_few_functions;
@@ -15,7 +15,7 @@ use serde::Serialize;
 pub struct Recording {
     /// The recording.
     pub bundle: Bundle,
-    /// The facts about the process.
+    /// The analysis of the process that is looked at.
     pub analysis: Analysis,
 }
 
@@ -28,7 +28,7 @@ impl Recording {
         (name, process_label(processes, row))
     }
 
-    /// The chosen process of several, if the user chose none.
+    /// Which of several processes is looked at, if the user chose none.
     fn note(&self) -> Option<String> {
         let peaks = &self.analysis.peaks;
         let (name, label) = self.program();

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 /// Parts with one name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NamedPart {
-    /// The part's kind and name.
+    /// The kind that all of them have.
     pub kind: ResidentKind,
     /// In words: "code of libc.so.6", "pymalloc arenas".
     pub label: String,

@@ -162,8 +162,8 @@ impl RangesBuilder {
         self.limit == 0
     }
 
-    /// The next event is at `at`. An event with an earlier stamp than the one before belongs to the
-    /// earlier event's step.
+    /// The next event is at `at`. An event stamped earlier than the event before it belongs to the
+    /// step of that event.
     #[inline]
     pub(crate) fn reach(&mut self, at: u64) {
         if self.is_off() {

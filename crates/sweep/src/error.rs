@@ -24,7 +24,7 @@ pub enum SweepError {
     Plan {
         /// The plan.
         path: PathBuf,
-        /// The fault, and the expectation.
+        /// What is wrong, and what was expected.
         reason: String,
     },
     /// A recording.

@@ -4,8 +4,8 @@
 //! bundles, heaps with ranges of parameters, repetitions. It consists of [`Job`]s: the space of one
 //! workload on all heaps, or one block of its times. Any machine may run any job. Each job writes
 //! one file, whole, so resuming, sharing and merging are file operations. [`Report`] reads the
-//! files of all machines, leaves out the blocks of unsteady machines, and tells differences of
-//! heaps from differences of machines.
+//! files of all machines, leaves out the blocks in which a machine was unsteady, and tells
+//! differences of heaps from differences of machines.
 //!
 //! - [`plan`]: the file. [`mod@run`]: the jobs, and their files. [`node`]: the machine of a block.
 //! - [`report`], [`text`], [`table`], [`plot`]: what came out, as a model, text, CSV and Parquet,

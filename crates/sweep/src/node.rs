@@ -15,9 +15,9 @@ use xxhash_rust::xxh3::xxh3_64;
 pub struct Node {
     /// The host's name, or the one it was given.
     pub name: String,
-    /// Eight hexadecimal digits of the machine's state and start.
+    /// Eight hexadecimal digits: a hash of the machine and its boot.
     pub epoch: String,
-    /// The machine's state.
+    /// The machine's processor, kernel and huge pages.
     pub machine: Machine,
 }
 
@@ -38,7 +38,7 @@ impl Node {
         }
     }
 
-    /// The identity among nodes and epochs.
+    /// The name and epoch: they tell this node from others.
     pub fn key(&self) -> (&str, &str) {
         (&self.name, &self.epoch)
     }

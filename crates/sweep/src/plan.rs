@@ -35,7 +35,7 @@ pub struct Plan {
     /// Which blocks of a workload are written.
     #[serde(default)]
     pub touch: Touch,
-    /// The kernel's freedom in space cells.
+    /// Whether the kernel may use huge pages in space cells.
     #[serde(default)]
     pub huge_pages: HugePages,
     /// Differences within this many percent are called equivalent.
@@ -67,15 +67,15 @@ fn ten_minutes() -> u64 {
 
 /// Most repetitions: a block is a file.
 const REPETITIONS_MAX: u32 = 100_000;
-/// Most heaps, because a block runs all of them.
+/// Most heaps: a block runs all of them.
 const HEAPS_MAX: usize = 1_000;
 
 impl Plan {
     /// Reads the plan at `path`; its bundles get the plan's folder before them.
     ///
     /// # Errors
-    /// The file cannot be read, or asks for the impossible: the error has the place and the
-    /// expectation.
+    /// The file cannot be read, or asks for the impossible: the error names the place and what is
+    /// expected.
     pub fn read(path: &Path) -> Result<Plan, SweepError> {
         let text = fs::read_to_string(path).map_err(SweepError::io(path, "read"))?;
         let wrong = |reason| SweepError::Plan { path: path.into(), reason };

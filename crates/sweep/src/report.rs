@@ -1,8 +1,8 @@
 //! The model of the report: the files of a sweep, combined.
 //!
 //! Blocks in which a machine's canary left its interval are void: fixed work took much longer or
-//! less there, and so did the heaps' work. The other blocks are compared inside, then over nodes
-//! ([`heaplab_experiment::mixed`]), corrected for all comparisons of the sweep.
+//! less there, and so did the heaps' work. Heaps are compared inside each of the other blocks, then
+//! over nodes ([`heaplab_experiment::mixed`]), corrected for all comparisons of the sweep.
 
 use crate::SweepError;
 use crate::node::Node;
@@ -27,11 +27,11 @@ const FORMAT_VERSION: u32 = 1;
 pub struct Report {
     /// The version of this JSON.
     pub format_version: u32,
-    /// The nodes, by name.
+    /// The nodes that ran blocks of times, in the order of name and epoch.
     pub nodes: Vec<NodeBlocks>,
     /// The results of each workload, in the plan's order.
     pub workloads: Vec<WorkloadReport>,
-    /// Missing, repeated and void blocks, in words.
+    /// Missing, repeated and void blocks and other doubts, a sentence each.
     pub notes: Vec<String>,
 }
 
@@ -296,7 +296,7 @@ fn add_space(
     Ok(true)
 }
 
-/// Space results of two machines that differ.
+/// A sentence if the space in another folder's file differs from the first.
 fn differs(one: &OneWorkload, path: &Path, first: &Results) -> Result<Option<String>, SweepError> {
     let other = store::read_space(path, one)?.results;
     let peaks = |results: &Results| -> Vec<Option<u64>> {
@@ -308,7 +308,7 @@ fn differs(one: &OneWorkload, path: &Path, first: &Results) -> Result<Option<Str
     }))
 }
 
-/// Corrects all comparisons of times as one family, and states their outcomes.
+/// Corrects all comparisons of times as one family; writes each workload's verdict and cautions.
 fn conclude(workloads: &mut [WorkloadReport], times: &mut [(usize, Compared)]) {
     let Some(settings) = workloads.first().map(|one| one.results.settings.clone()) else { return };
     let mut all: Vec<Compared> = times.iter().map(|(_, compared)| compared.clone()).collect();

@@ -16,7 +16,7 @@ use heaplab_trace::program;
 use serde::Serialize;
 use std::path::Path;
 
-/// A plan with its bundles and heaps opened.
+/// A plan whose bundles and heaps were found.
 #[derive(Debug)]
 pub struct Sweep {
     about: About,
@@ -143,8 +143,9 @@ impl Sweep {
     /// Runs the `jobs` without a file in `folder`. Calls `report` before each cell.
     ///
     /// # Errors
-    /// The folder holds another sweep, has a file that is not heaplab's, or a file cannot be
-    /// written. Finished jobs are kept.
+    /// The folder holds another sweep or a file that heaplab did not write so, the plan lacks a job,
+    /// the runner is stopped, the driver cannot be measured, or a file cannot be written. Finished
+    /// jobs are kept.
     pub fn run(
         &self,
         jobs: &[Job],

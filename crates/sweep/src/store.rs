@@ -140,7 +140,7 @@ impl About {
         }
     }
 
-    /// The sweep in the folder.
+    /// Reads the description of the sweep in the folder.
     ///
     /// # Errors
     /// It holds no sweep, or one of a newer version.

@@ -43,7 +43,7 @@ static CODE: AtomicI32 = AtomicI32::new(1);
 static ON_TERMINAL: AtomicBool = AtomicBool::new(false);
 static SAID: AtomicBool = AtomicBool::new(false);
 
-/// The exit code for a command that uses 1 otherwise.
+/// Sets the exit code, for a command whose exit code 1 has another meaning.
 pub fn exits_with(code: u8) {
     CODE.store(code.into(), Ordering::Relaxed);
 }

@@ -96,8 +96,8 @@ pub fn note(text: fmt::Arguments) {
     };
 }
 
-/// An error and its causes, without causes that the error before them repeats. Nothing in it moves
-/// the cursor, because the name of a file may hold any bytes.
+/// An error and its causes, without causes that the text before them already has. Nothing in it
+/// moves the cursor: the name of a file may hold any bytes.
 pub fn message<'e>(causes: impl Iterator<Item = &'e (dyn Error + 'static)>) -> String {
     let mut text = String::new();
     for cause in causes.map(ToString::to_string) {

@@ -5,7 +5,7 @@ use heaplab_text::paint::Look;
 use std::io::IsTerminal;
 use std::sync::OnceLock;
 
-/// Columns of an unknown width: a pipe, a file.
+/// Columns if the width is unknown: a pipe, a file.
 const COLUMNS: usize = 80;
 /// Narrower than this no table can be.
 const COLUMNS_MIN: usize = 60;

@@ -1,4 +1,5 @@
-//! Lines that fit a width. No name in a recorded program can move the cursor.
+//! Lines that fit a width. Nothing in a line moves the cursor, whatever name a recorded program
+//! has.
 
 /// `text` on one line, with characters that would move the cursor escaped.
 pub fn one_line(text: &str) -> String {

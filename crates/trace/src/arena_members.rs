@@ -1,8 +1,8 @@
 //! Which objects die with an arena: the one place that derives it, for every pass over events.
 //!
 //! Rows of an arena's death do not name its objects. A pass reports each birth, and asks at the
-//! arena's death. Objects that died alone are dropped when the list has doubled, so memory grows
-//! with the live objects and not with the events.
+//! arena's death. Objects that died before their arena leave the list when its length has doubled,
+//! so memory grows with the live objects and not with the events.
 
 use crate::ObjectId;
 use hashbrown::HashMap;

@@ -132,7 +132,7 @@ pub struct Meta {
     pub began_unix_s: u64,
     /// "x86_64", "aarch64".
     pub architecture: String,
-    /// The ingredients of a workload that no program requested as it stands.
+    /// The recording and the changes behind a workload that no program requested as it stands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
 }

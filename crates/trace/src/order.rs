@@ -38,7 +38,7 @@ impl LiveSet {
         self.members
     }
 
-    /// Whether the group has no member.
+    /// Whether the set has no member.
     pub fn is_empty(&self) -> bool {
         self.members == 0
     }

@@ -239,7 +239,7 @@ pub struct Tables {
     pub samples: Vec<Sample>,
     /// What became of chunks, in order; empty where the recording does not show it.
     pub chunks: Vec<ChunkEvent>,
-    /// The parts of resident memory over time; empty if not recorded.
+    /// The parts of resident memory, in order of time; empty if not recorded.
     pub resident: Vec<ResidentPart>,
 }
 

@@ -35,7 +35,7 @@ const ALLOC: u32 = 2;
 const PROMOTE: u32 = 3;
 const COLLECT: u32 = 4;
 
-/// A packet's header.
+/// A packet: the facts of its header, and its events.
 struct Packet {
     begin_us: u64,
     first_object: u64,
@@ -269,7 +269,7 @@ impl Contents {
                         1 => birth.words,
                         every => birth.samples.saturating_mul(every),
                     };
-                    // The outside object dies like the others, so it must have been born.
+                    // An object outside the heap dies like the others, so it must have been born.
                     let origin =
                         if birth.source == EXTERNAL { Origin::Custom } else { Origin::Normal };
                     let size = words.saturating_mul(WORD_BYTES);

@@ -120,7 +120,7 @@ fn perturbation(heap_words: u64, words: u64, all: u64) -> Option<String> {
     ))
 }
 
-/// Words of the minor heap. The meta data holds the setting of the recorded runtime.
+/// Returns the words of the minor heap. The meta data gets the recorded runtime's parameters.
 fn header<R: BufRead, S: EventSink>(
     bytes: &mut Bytes<'_, R>,
     is_first: bool,

@@ -364,7 +364,8 @@ fn transients_are_births_alike_each_with_its_free() {
     assert_eq!(sizes(&[&run[..3], &birth(3, 8, true)].concat()), [8]);
     assert_eq!(sizes(&[&run[..2], &run[5..6], &run].concat()), [8, 8, 0, 500]);
     assert_eq!(sizes(&[&run[..2], &birth(4, 8, false)].concat()), none);
-    // A long instruction is a single step, and so is one that only looks like a run.
+    // A birth with a long instruction is left to single steps, and so are words that only look like
+    // a run.
     assert_eq!(sizes(&birth(3, 1 << 33, false)), none);
     assert_eq!(sizes(&run[2..]), none);
     assert_eq!(sizes(&[]), none);

@@ -4,9 +4,9 @@
 //!
 //! - **A stack**, outermost call first, begins with a stated number of codes of the stack before.
 //!   The rest comes from a table of 2^14 codes, in which each entry names the entry that last
-//!   followed it. An entry of the stack is a place in the table (14 bits) with two bits for its
-//!   successors: none, one predicted code, as many predicted codes as a byte says, or a code of 8
-//!   bytes, which is stored there.
+//!   followed it. An entry of the stack is a place in the table (14 bits) with two bits for what
+//!   follows: nothing, one predicted code, as many predicted codes as a byte says, or the code of
+//!   that place in 8 bytes, which is stored there.
 //! - **A location** says where a code lies: the functions inlined there, outermost first, each of 6
 //!   bytes: 20 bits of line, 8 and 10 of columns, 5 for the file and 5 for the function. Files, and
 //!   the functions of each file, are named by the number of others named since (at most 31), or by
