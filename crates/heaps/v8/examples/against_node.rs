@@ -1,14 +1,14 @@
-//! A workload on this heap and in the real V8: says for each strategy whether old space is equal to
-//! the byte before and after each forced collection, its free lists by category too, and prints
-//! both sides where it is not.
+//! Runs a workload on this heap and in the real V8. Says for each strategy whether old space is
+//! equal to the byte before and after each forced collection, free lists by category included, and
+//! prints both sides if not.
 //!
 //! `cargo run --release -p heaplab-v8 --example against_node -- SHAPE BIRTHS EVERY SEED NODE
 //! COMPACT STRATEGIES [lines] [own] [limit=MB]`
 //!
 //! SHAPE is one of `tests/shapes`, or `all`; NODE a version (`14.0.0`), COMPACT `never`, `regular`
-//! or `always`, STRATEGIES numbers without anything between (`025`). `lines` prints both sides also
-//! where they are equal, `own` leaves collections to V8,
-//! `limit` is what its old generation may take at most, Node's own objects included.
+//! or `always`, STRATEGIES numbers in a row (`025`). `lines` prints both sides even if they are
+//! equal, `own` leaves collections to V8, `limit` is the most that V8's old generation may take,
+//! Node's own objects included.
 
 #[path = "../tests/oracle/mod.rs"]
 mod oracle;

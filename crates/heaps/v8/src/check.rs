@@ -1,5 +1,5 @@
-//! What must hold: every byte of old space in exactly one place, lists well linked, categories with
-//! blocks of their sizes.
+//! The invariants: every byte of old space lies in exactly one place, lists are well linked, and
+//! each category holds blocks of its own sizes only.
 
 use crate::heap::{Parts, V8Heap};
 use crate::object::{self, Kind};
@@ -19,11 +19,11 @@ fn broken<T>(
     })
 }
 
-/// What is free on a page: waste, then category, nodes and bytes of each category that has some.
+/// The free bytes of a page: waste, then category, nodes and bytes of each category with blocks.
 pub type FreePage = (u64, Vec<(usize, u64, u64)>);
 
-/// For each page of the main space, in its order: waste, then nodes and bytes of each category that
-/// has some.
+/// For each page of the main space, in its order: waste, then nodes and bytes of each category with
+/// blocks.
 pub fn free_by_page(old: &OldGeneration) -> Vec<FreePage> {
     let page_sums = |page: u32| {
         let mut sums = Vec::new();
@@ -117,7 +117,7 @@ fn check_page(parts: &Parts, page: u32) -> Result<(), CheckError> {
         let (mut offset, mut sum) = (category.top as usize, 0);
         while offset != 0 {
             let node = pages.start(page) + offset;
-            // SAFETY: the offset leads to a free block, or the set does not have it.
+            // SAFETY: the offset is that of a free block, or the set does not contain it.
             let (bytes, next) = unsafe { (object::header(node).bytes, object::link(node)) };
             if !free.remove(&(node, bytes)) || strategy.category(bytes) != number {
                 return broken(
@@ -214,7 +214,7 @@ impl Heap for V8Heap {
                 check_page(&self.parts, page)?;
             }
             let books = &old.pages[page];
-            // A page that was swept and not adopted yet is still booked with what marking found.
+            // A page that was swept but not adopted still has the books of marking.
             let marked = books.unswept || old.sweeper.swept.contains(&page);
             size += if marked { books.live_bytes } else { books.allocated_bytes } as usize;
         }

@@ -1,14 +1,14 @@
-//! What allocating in old space cost so far, counted for studies.
+//! Work of allocations in old space so far, counted for studies.
 //!
 //! The document explains times by work: refills, nodes that a search looks at, pages that the
-//! collector steals, bytes that compaction moves. Counts are the same in every run, times are not.
+//! collector steals, bytes that compaction moves. Counts repeat in every run; times do not.
 
 use std::ops::{Add, AddAssign, Sub};
 
 /// Work in old space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Linear areas that were asked for.
+    /// Linear areas requested.
     pub refills: u64,
     /// Searches of a free list.
     pub searches: u64,
@@ -16,8 +16,8 @@ pub struct Counts {
     pub found: u64,
     /// Nodes that searches looked at.
     pub nodes: u64,
-    /// Searches for a block of the last category that found the first, second, third, fourth node
-    /// of those looked at, or a later one.
+    /// Searches in the last category by the node that they found: the first, second, third or
+    /// fourth one that they looked at, or a later one.
     pub largest_found: [u64; 5],
     /// Pages swept.
     pub swept_pages: u64,
@@ -27,12 +27,12 @@ pub struct Counts {
     pub new_pages: u64,
     /// Pages that a full collection emptied.
     pub evacuated_pages: u64,
-    /// Live bytes that it moved off them.
+    /// Live bytes moved off these pages.
     pub evacuated_bytes: u64,
 }
 
 impl Counts {
-    /// Both, each pair through `each`.
+    /// Combines both field by field with `each`.
     fn zip(self, other: Counts, each: impl Fn(u64, u64) -> u64) -> Counts {
         let mut largest_found = self.largest_found;
         largest_found
@@ -71,7 +71,7 @@ impl AddAssign for Counts {
 impl Sub for Counts {
     type Output = Counts;
 
-    /// What was counted since `earlier`.
+    /// The counts since `earlier`.
     fn sub(self, earlier: Counts) -> Counts {
         self.zip(earlier, |now, then| now - then)
     }

@@ -1,11 +1,10 @@
 //! Strategies that never shipped, and strategies from a file: rows of the same plain data.
 //!
-//! Source: the document compares some forty variants by name and describes most in a sentence.
-//! Boundaries are reconstructed from what it says of counts ("100 categories", "36th category =
-//! 2k-3k") where it gives no table; a row's summary says "reconstructed" where a boundary is not in
-//! the document's text. Left out are variants that differ from a row here only in how they find the
-//! same node (a table of non-empty categories, a loop instead of a formula): they place every
-//! object alike.
+//! Source: the document compares some forty variants by name and describes most in one sentence.
+//! Where it gives no table, boundaries are reconstructed from the counts that it names ("100
+//! categories", "36th category = 2k-3k"); such a row's summary says "reconstructed". Variants are
+//! left out that find the same node in another way (a table of non-empty categories, a loop instead
+//! of a formula): they place every object alike.
 
 use crate::segregated::Segregation;
 use crate::strategy::{
@@ -14,7 +13,7 @@ use crate::strategy::{
 };
 use serde::Deserialize;
 
-/// What the fast path leaves over, so that a linear area of 2 KB remains beside the object.
+/// Bytes that the fast path leaves over, so that a linear area of 2 KB remains beside the object.
 const ROOM_2K_BYTES: usize = 1920;
 /// The same for 256 bytes.
 const ROOM_256_BYTES: usize = 128;
@@ -28,7 +27,7 @@ pub fn all() -> Vec<Strategy> {
     released().into_iter().chain(documented()).chain(future()).collect()
 }
 
-/// From the request's own category upward, the top of each, then the last one whole.
+/// From the request's own category upward, the first node of each; then every node of the last.
 fn precise() -> Vec<Step> {
     vec![
         step(When::Always, Bound::Own, Bound::Last, false, Look::Top),
@@ -36,13 +35,13 @@ fn precise() -> Vec<Step> {
     ]
 }
 
-/// Each category whole, from the request's own upward: nothing that fits is missed.
+/// From the request's own category upward, every node: misses nothing that fits.
 fn exhaustive() -> Vec<Step> {
     vec![step(When::Always, Bound::Own, Bound::Last, true, Look::All)]
 }
 
-/// Categories that leave `room_bytes` over first, as V8's fast path; then tiny requests in small
-/// ones; then precisely.
+/// First categories that leave `room_bytes` over, as V8's fast path does; then, for tiny requests,
+/// small categories; then the precise search.
 fn fast_path(minimums: &[usize], room_bytes: usize) -> Vec<Step> {
     let from = |bytes: usize| {
         minimums.iter().position(|minimum| *minimum >= bytes).unwrap_or(minimums.len() - 1)
@@ -63,8 +62,8 @@ fn fast_path(minimums: &[usize], room_bytes: usize) -> Vec<Step> {
     ]
 }
 
-/// Legacy's search over other categories: those that surely have room from `floor` on, the last
-/// whole, then the own one.
+/// Legacy's search beyond the lists: categories that surely have room, from `floor` on; then every
+/// node of the last one; then the request's own category.
 fn roomy(floor: usize) -> Vec<Step> {
     let room = Bound::Room { floor, room_bytes: 8 };
     vec![
@@ -119,7 +118,7 @@ fn many(
     }
 }
 
-/// The fast path that V8 ships, and its precise search while a condition holds.
+/// V8's fast path, and its precise search while a condition holds.
 fn switching(name: &str, summary: &'static str, when: Condition) -> Strategy {
     let shipped = released().into_iter().find(|one| one.name == "many-fast-path");
     let fast = shipped.map(|one| (one.minimums, one.generated)).unwrap_or_default();
@@ -127,7 +126,7 @@ fn switching(name: &str, summary: &'static str, when: Condition) -> Strategy {
     Strategy { switch, ..many(name, summary, fast.0, fast.1.clone(), fast.1) }
 }
 
-/// Spans of size classes. The categories are nobody's: no block is on a list.
+/// Spans of size classes. The categories are unused: no block is on a list.
 fn segregated(name: &str, summary: &'static str, design: Segregation) -> Strategy {
     Strategy { segregated: Some(design), ..many(name, summary, vec![24], precise(), precise()) }
 }
@@ -237,8 +236,8 @@ fn documented() -> Vec<Strategy> {
     ]
 }
 
-/// What the document leaves to the future: size classes on small pages, and strategies that switch
-/// by what the program does.
+/// Designs that the document leaves to the future: size classes on small pages, and strategies that
+/// switch by the program's behaviour.
 fn future() -> Vec<Strategy> {
     vec![
         switching(
@@ -272,11 +271,11 @@ struct Described {
     minimums: Vec<usize>,
     /// The program's search.
     search: Search,
-    /// The collector's, where it differs.
+    /// The collector's search, if it differs.
     collector: Option<Search>,
     /// Bytes that the fast path leaves over.
     room_bytes: Option<usize>,
-    /// Which page a compaction space takes.
+    /// The page that a compaction space takes.
     steal: Option<Stealing>,
     /// Which pages serve first.
     pages: Option<Pages>,
@@ -285,9 +284,9 @@ struct Described {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Search {
-    /// The request's own category upward, the top of each; the last whole.
+    /// From the request's own category upward, the first node of each; every node of the last.
     Precise,
-    /// The same, each category whole.
+    /// The same with every node of each category.
     Exhaustive,
     /// Categories with room to spare first.
     FastPath,
@@ -310,11 +309,11 @@ enum Pages {
     EmptiestFirst,
 }
 
-/// The strategy that a TOML file describes: `minimums`, `search` and, if wanted, `collector`,
+/// The strategy that a TOML file describes: `minimums`, `search`, and optionally `collector`,
 /// `room_bytes`, `steal`, `pages`.
 ///
 /// # Errors
-/// In words: what is wrong and what would be right.
+/// A sentence with the mistake and a correct form.
 pub fn from_toml(text: &str) -> Result<Strategy, String> {
     let described: Described =
         toml::from_str(text).map_err(|error| error.to_string().trim().to_owned())?;

@@ -1,9 +1,9 @@
-//! Constants of V8's heap on 64-bit machines without pointer compression, and what differs between
-//! its versions.
+//! Constants of V8's heap on 64-bit machines without pointer compression, and the differences
+//! between its versions.
 //!
 //! Sources: V8's `src/heap` (spaces.h, spaces.cc, sweeper.cc, scavenger.cc, mark-compact.cc,
 //! local-allocator.h, heap.cc) at 7.8.279, 7.9.317, 8.1.307 and 8.4.371, and figures of the Node
-//! binaries that have these versions inside.
+//! binaries that contain these versions.
 
 /// One word.
 pub const WORD_BYTES: usize = 8;
@@ -13,60 +13,62 @@ pub const PAGE_BYTES: usize = 1 << 18;
 pub const PAGE_BITS: u32 = 18;
 /// `kMaxRegularHeapObjectSize`: larger objects have a page of their own.
 pub const REGULAR_MAX_BYTES: usize = 1 << 17;
-/// `JSArray::kInitialMaxFastElementArray`: from so many elements on the runtime makes an array, in
-/// two allocations.
+/// `JSArray::kInitialMaxFastElementArray`: an array of this many elements or more is made by the
+/// runtime, in two allocations.
 pub const FOLDED_MAX_WORDS: usize = (REGULAR_MAX_BYTES - 16 - 32 - 16) / WORD_BYTES;
 /// `JSArray::kSize`.
 pub const ARRAY_BYTES: usize = 32;
-/// `AllocationMemento::kSize`: behind an array in new space, and not copied with it.
+/// `AllocationMemento::kSize`: lies behind an array in new space; a copy leaves it out.
 pub const MEMENTO_BYTES: usize = 16;
 /// `FixedArray::kHeaderSize`.
 pub const ELEMENTS_HEADER_BYTES: usize = 16;
-/// `LocalAllocator::kLabSize`: what the collector takes from new space at once.
+/// `LocalAllocator::kLabSize`: bytes that the collector takes from new space at once.
 pub const BUFFER_BYTES: usize = 32 << 10;
 /// `LocalAllocator::kMaxLabObjectSize`: larger objects bypass the buffer.
 pub const BUFFERED_MAX_BYTES: usize = 8 << 10;
-/// `PagedSpace::kCompactionMemoryWanted`: a compaction space stops adopting swept pages past so
-/// many free bytes.
+/// `PagedSpace::kCompactionMemoryWanted`: a compaction space with more free bytes than this adopts
+/// no further swept pages.
 pub const ADOPTED_ENOUGH_BYTES: usize = 500 << 10;
 /// Entries of a segment of the scavenger's worklists (`kCopiedListSegmentSize`,
 /// `kRegularObjectPromotionListSegmentSize`).
 pub const SEGMENT_ENTRIES: usize = 256;
-/// Above so many entries of the promotion list's own segment the scavenger turns to that list
+/// With more entries than this in the promotion list's own segment, the scavenger takes that list
 /// first.
 pub const EAGER_PROMOTIONS: usize = SEGMENT_ENTRIES / 2;
-/// `FLAG_page_promotion_threshold`: a new-space page with more live bytes in a hundred moves as a
-/// whole in a full collection.
+/// `FLAG_page_promotion_threshold`: in a full collection a new-space page with a higher percentage
+/// of live bytes moves as a whole.
 pub const PAGE_PROMOTION_PERCENT: usize = 70;
 /// Semi-space under `--predictable-gc-schedule`.
 pub const SEMI_SPACE_BYTES: usize = 4 << 20;
-/// The system's page, to which large objects' pages are rounded (`GetCommitPageSize`).
+/// The system's page; large objects' pages are rounded up to it (`GetCommitPageSize`).
 pub const SYSTEM_PAGE_BYTES: usize = 4096;
 /// `kMaxEvacuatedBytes` of regular compaction.
 pub const EVACUATION_QUOTA_BYTES: usize = 4 << 20;
 /// `kTargetFragmentationPercent` of regular compaction before its speed is known.
 pub const EVACUATION_FREE_PERCENT: usize = 70;
 
-/// What differs between versions of V8.
+/// The differences between versions of V8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// As the parameter `version` names it.
+    /// Its name in the parameter `version`.
     pub name: &'static str,
-    /// The Node release that has it and against which it was held.
+    /// The Node release that contains it; comparisons ran against this release.
     pub node: &'static str,
-    /// Bytes of a page that objects can have; the rest is its header, at the page's start.
+    /// Bytes of a page for objects; the header, at the page's start, takes the rest.
     pub area_bytes: usize,
-    /// A refill that finds nothing sweeps pages until one gave enough: at most so many of them. 7.8
-    /// and 7.9 mean one too, but never count (`pages_freed` in `Sweeper::ParallelSweepSpace`).
+    /// A refill that finds nothing sweeps pages until one gave enough, but at most this many. 7.8
+    /// and 7.9 intend a limit of one, but never count (`pages_freed` in
+    /// `Sweeper::ParallelSweepSpace`).
     pub sweep_pages_max: usize,
-    /// A page's remembered set, once there, stays until the page goes. Later versions give it back
-    /// when a full collection left it empty.
+    /// A page keeps its remembered set until the page goes. Later versions free the set when a full
+    /// collection left it empty.
     pub remembered_sets_stay: bool,
-    /// Pages that Node's own objects fill before a workload begins: live bytes, whether it has a
-    /// remembered set, and how many there are. They serve no allocation, but they are sorted and
-    /// swept among the others. As the driver of the family `node` leaves them.
+    /// Pages that Node's own objects fill before a workload begins: live bytes, whether the page
+    /// has a remembered set, and the number of such pages. They serve no allocation, but sorting
+    /// and sweeping include them. The figures are those that the driver of the family `node`
+    /// leaves.
     pub base: &'static [(u32, bool, usize)],
-    /// The same under a strategy that keeps no block under 2 KB, so that holes remain.
+    /// The same under a strategy that keeps no block under 2 KB: holes remain.
     pub base_with_holes: &'static [(u32, bool, usize)],
     /// A full collection promotes every young object (`FLAG_always_promote_young_mc`).
     pub promotes_all_young: bool,

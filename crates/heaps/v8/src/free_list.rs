@@ -2,8 +2,8 @@
 //!
 //! Source: `FreeList` and its subclasses in V8's spaces.cc. A page owns its categories; a free list
 //! links those of its pages, newest first. Nodes are linked through the free blocks themselves.
-//! Deviation: one interpreter of [`Strategy`] steps instead of a class a strategy, and a bit for
-//! each category that is not empty instead of ManyCached's table, which changes no choice.
+//! Deviation: one interpreter of [`Strategy`] steps instead of a class for each strategy, and a bit
+//! for each non-empty category instead of ManyCached's table. Neither changes a choice.
 
 use crate::counts::Counts;
 use crate::object::{self, Header, Kind};
@@ -18,8 +18,8 @@ pub struct FreeList {
     /// A bit for each category that has a page: a search skips the others.
     filled: Box<[u64]>,
     available: usize,
-    /// Bytes of blocks too small for any list, since the last full collection. A page that changes
-    /// its space leaves them behind, as in V8.
+    /// Bytes of blocks too small for any list, since the last full collection. A page that leaves
+    /// for another space leaves its share here, as in V8.
     wasted: usize,
     /// What searches cost so far.
     pub work: Counts,
@@ -28,7 +28,7 @@ pub struct FreeList {
 }
 
 impl FreeList {
-    /// An empty list of so many categories.
+    /// An empty list of this many categories.
     pub fn new(categories: usize) -> FreeList {
         FreeList {
             tops: vec![NONE; categories].into_boxed_slice(),
@@ -45,7 +45,7 @@ impl FreeList {
         self.available
     }
 
-    /// Bytes that it was given and could not keep.
+    /// Bytes of blocks that it got and could not keep.
     pub fn wasted(&self) -> usize {
         self.wasted
     }
@@ -134,7 +134,7 @@ impl FreeList {
         self.wasted = 0;
     }
 
-    /// The first category from `from` on, before `end`, that has a page.
+    /// The first category with a page in `from..end`.
     #[inline]
     fn next_filled(&self, from: usize, end: usize) -> Option<usize> {
         let mut mask = u64::MAX << (from % 64);
@@ -149,7 +149,7 @@ impl FreeList {
         None
     }
 
-    /// Frees a block of a page that is in this list's space.
+    /// Frees a block on a page of this list's space.
     pub fn free(&mut self, pages: &mut Pages, strategy: &Strategy, start: usize, bytes: usize) {
         if let Some((page, category)) = free_unlinked(pages, strategy, start, bytes) {
             if self.is_linked(pages, page, category) {
@@ -162,8 +162,8 @@ impl FreeList {
         }
     }
 
-    /// Takes a node of at least `bytes` bytes out, by the steps of the strategy; returns its
-    /// address and size.
+    /// Removes a node of at least `bytes` bytes, found by the strategy's steps; returns its address
+    /// and size.
     pub fn allocate(
         &mut self,
         pages: &mut Pages,
@@ -257,7 +257,7 @@ impl FreeList {
         Some((node, size))
     }
 
-    /// The first node that is large enough, of all pages of the category.
+    /// The first large enough node of all pages of the category.
     fn any_node(
         &mut self,
         pages: &mut Pages,
@@ -305,7 +305,7 @@ impl FreeList {
         }
     }
 
-    /// The page that a compaction space should take for a request of so many bytes.
+    /// The page that a compaction space should take for a request of `bytes` bytes.
     pub fn page_for(&self, strategy: &Strategy, bytes: usize) -> Option<u32> {
         let own = strategy.category(bytes);
         let filled = |category: &usize| self.tops[*category] != NONE;
@@ -319,8 +319,8 @@ impl FreeList {
     }
 }
 
-/// Puts a free block into its page's category, or books it as waste; returns page and category
-/// where a list may link it.
+/// Puts a free block into its page's category, or books it as waste. Returns page and category if a
+/// list may now link them.
 pub fn free_unlinked(
     pages: &mut Pages,
     strategy: &Strategy,
@@ -341,7 +341,7 @@ pub fn free_unlinked(
     let offset = start - pages.start(page);
     let category = strategy.category(bytes);
     let entry = &mut pages[page].categories[category];
-    // SAFETY: as above, and a block that is kept has three words or more.
+    // SAFETY: as above; a block in a category has three words or more.
     unsafe { object::set_link(start, entry.top as usize) };
     entry.top = offset as u32;
     entry.available += bytes as u32;

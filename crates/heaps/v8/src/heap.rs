@@ -1,8 +1,8 @@
-//! The heap: births, the table's write barrier, when to collect, and the record of each collection.
+//! The heap: births, the table's write barrier, the start of collections, and their records.
 //!
-//! Source: V8's heap.cc, factory and array builtins for what `new Array(n)` allocates. A birth that
-//! new space has no room for runs a scavenge, and another one, and then a full collection, as
-//! `AllocateRawWithLightRetry` and `CollectAllAvailableGarbage` do.
+//! Source: V8's heap.cc, and factory and array builtins for the allocations of `new Array(n)`. If
+//! new space has no room for a birth, the heap scavenges up to twice and then runs a full
+//! collection, as `AllocateRawWithLightRetry` and `CollectAllAvailableGarbage` do.
 
 use crate::counts::CountsBy;
 use crate::facts::{
@@ -24,7 +24,7 @@ use heaplab_heap::{
 use std::collections::BTreeSet;
 use std::ptr::NonNull;
 
-/// What a collection of new space alone is called.
+/// The kind of a collection of new space alone.
 const SCAVENGE: &str = "scavenge";
 
 /// Everything that collections work on.
@@ -42,27 +42,27 @@ pub struct Parts {
     pub dirty: SlotSet,
     /// Array objects in old space whose elements are young.
     pub remembered_arrays: BTreeSet<usize>,
-    /// A full collection made an array object old whose elements were young.
+    /// A full collection promoted an array object and left its elements young.
     pub parted: bool,
     /// An array object whose elements are being allocated.
     pub pending_array: Option<usize>,
-    /// Addresses of the runtime's own objects, where they are known.
+    /// Addresses of the runtime's own objects, if known.
     pub own: Vec<usize>,
-    /// Which pages a full collection empties.
+    /// The pages that a full collection empties.
     pub compact: Compact,
     /// Tasks of a scavenge.
     pub tasks: usize,
-    /// Of full collections to come, the last one first: [`Spec::free_percents`].
+    /// The rest of [`Spec::free_percents`], for full collections to come; the next one is the last.
     pub free_percents: Vec<u32>,
 }
 
 impl Parts {
-    /// Where the object begins whose body this is.
+    /// Start of the object with this body.
     #[inline]
     pub fn start_of(&self, body: NonNull<u8>) -> usize {
         let before = body.as_ptr() as usize - WORD_BYTES;
-        // SAFETY: before a body lies the object's header, the address of its array object, or a
-        // filler that leads to its start.
+        // SAFETY: the word before a body is the object's header, the address of its array object,
+        // or a filler that leads back to the object's start.
         let header = unsafe { object::header(before) };
         match header.kind {
             Kind::Plain => before,
@@ -89,7 +89,7 @@ impl Parts {
         self.old.pages[page].is_marked(start - self.old.pages.start(page))
     }
 
-    /// Bytes in objects, dead ones included, in all spaces.
+    /// Bytes in objects of all spaces, dead objects included.
     pub fn used_bytes(&self) -> u64 {
         let large =
             |list: &[u32]| list.iter().map(|&page| self.old.pages[page].large_bytes).sum::<u64>();
@@ -98,7 +98,7 @@ impl Parts {
             + large(&self.old_large)
     }
 
-    /// Bytes of the objects that the world has, wherever they are.
+    /// Bytes of the world's objects in all spaces.
     fn live_bytes<W: World>(&self, world: &W) -> u64 {
         let bytes = |body: NonNull<u8>| {
             let start = self.start_of(body);
@@ -112,7 +112,7 @@ impl Parts {
         objects.map(|object| bytes(object.address)).sum()
     }
 
-    /// After a scavenge: marked young large objects are old, the others are given back.
+    /// After a scavenge: makes marked young large objects old and frees the others.
     pub fn promote_young_large(&mut self) {
         for page in std::mem::take(&mut self.young_large) {
             if self.take_mark(page) {
@@ -125,7 +125,7 @@ impl Parts {
         }
     }
 
-    /// After marking: marked large objects are old, the others are given back.
+    /// After marking: makes marked large objects old and frees the others.
     pub fn free_dead_large(&mut self) {
         for page in std::mem::take(&mut self.old_large) {
             if self.take_mark(page) {
@@ -138,8 +138,8 @@ impl Parts {
         self.promote_young_large();
     }
 
-    /// Whether all that is young may become old: no scavenge begins otherwise, but a full
-    /// collection (`SelectGarbageCollector`).
+    /// Whether the old generation has room for everything young. Without it a full collection
+    /// begins instead of a scavenge (`SelectGarbageCollector`).
     fn can_promote_all(&self) -> bool {
         let large = self.young_large.iter().map(|&page| self.large_committed(page));
         self.old.has_room_for(self.new.capacity_pages * PAGE_BYTES + large.sum::<usize>())
@@ -157,16 +157,16 @@ impl Parts {
         self.old.pages.release(page);
     }
 
-    /// What V8 commits for a large object: its page's header and itself, in whole pages of the
-    /// system.
+    /// Bytes that V8 commits for a large object: its page's header and itself, rounded up to whole
+    /// pages of the system.
     pub fn large_committed(&self, page: u32) -> usize {
         let bytes = self.old.version.header_bytes() + self.old.pages[page].large_bytes as usize;
         bytes.next_multiple_of(facts::SYSTEM_PAGE_BYTES)
     }
 
-    /// After a full collection: array objects that died or moved are no longer remembered, and
-    /// those are that became old before their elements. All else that is young is in the table's
-    /// slots.
+    /// After a full collection: forgets array objects that died or moved, and remembers array
+    /// objects that became old before their elements. The table's slots cover all other young
+    /// objects.
     pub fn remember_anew<W: World>(&mut self, world: &W) {
         let may_be_parted = self.parted || !self.remembered_arrays.is_empty();
         self.parted = false;
@@ -206,7 +206,7 @@ pub struct V8Heap {
     pub(crate) spec: Spec,
     collections: Vec<Collection>,
     births: u64,
-    /// Births after which `every` forces the next collection.
+    /// Number of births at which `every` forces the next collection.
     forced_at: u64,
     pacing: Pacing,
     born_bytes: u64,
@@ -214,14 +214,15 @@ pub struct V8Heap {
     pauses: bool,
     /// A collection had no room for a survivor.
     ended: bool,
-    /// What was lost when the last full collection began; `None`: nobody asks.
+    /// Losses at the start of the last full collection, in sentences; `None`: not watched.
     lost_before: Option<Vec<String>>,
-    /// Work of collections; the program's is the rest.
+    /// Work of collections; the rest is the program's.
     collecting: CountsBy,
 }
 
 impl V8Heap {
-    /// A heap without a page of old space, as a runtime has it whose own objects fill their pages.
+    /// A heap without a page of old space: the state of a runtime whose own objects fill their
+    /// pages.
     ///
     /// # Errors
     /// The system has no memory.
@@ -303,30 +304,31 @@ impl V8Heap {
         &self.parts.old
     }
 
-    /// What allocating in old space cost so far, by who asked.
+    /// Work of allocations in old space so far, separately for program and collector.
     pub fn counts(&self) -> CountsBy {
         let CountsBy { scavenges, full, .. } = self.collecting;
         CountsBy { program: self.parts.old.counts() - scavenges - full, scavenges, full }
     }
 
-    /// From now on keeps each refill of the running cycle and of later ones.
+    /// Keeps each refill from now on, those of the running cycle included.
     pub fn log_refills(&mut self) {
         self.parts.old.refills.get_or_insert_default();
     }
 
-    /// From now on each full collection keeps what was lost before it.
+    /// Keeps, from now on, the losses before each full collection.
     pub fn watch_losses(&mut self) {
         self.lost_before.get_or_insert_default();
     }
 
-    /// What was lost when the last collection began, if that was a full one: it emptied the lists
-    /// that would tell.
+    /// Losses at the start of the last collection, if it was full. A full collection empties the
+    /// lists that would show them.
     pub(crate) fn lost_before_the_last(&self) -> &[String] {
         let is_full = self.collections.last().is_some_and(|last| last.kind != SCAVENGE);
         self.lost_before.as_deref().filter(|_| is_full).unwrap_or(&[])
     }
 
-    /// Refills of each cycle, the running one last; none where they are not kept.
+    /// Refills of each cycle, the running one last; empty unless [`V8Heap::log_refills`] was
+    /// called.
     pub fn refills(&self) -> &[Vec<crate::refills::Refill>] {
         self.parts.old.refills.as_ref().map_or(&[], |log| &log.cycles)
     }
@@ -351,12 +353,12 @@ impl V8Heap {
         [("new", new), ("large", large(&parts.old_large)), ("new large", large(&parts.young_large))]
     }
 
-    /// For each page of old space: waste, then nodes and bytes of each category that has some.
+    /// For each page of old space: waste, then nodes and bytes of each category with blocks.
     pub fn free_by_page(&self) -> Vec<crate::check::FreePage> {
         crate::check::free_by_page(&self.parts.old)
     }
 
-    /// The free lists now, and when everything is swept: a full collection begins with that.
+    /// The free lists now, and after sweeping everything: a full collection begins with this sweep.
     fn free_lists(&mut self) -> FreeLists {
         let old = &mut self.parts.old;
         let waste_bytes = (old.spaces[MAIN].free.wasted() + old.sweeper.wasted) as u64;
@@ -448,7 +450,7 @@ impl V8Heap {
         }
     }
 
-    /// Allocates, collecting as often as V8 would until there is room.
+    /// Allocates in new space. Collects as V8 would until there is room.
     fn young<W: World>(
         &mut self,
         size: usize,
@@ -491,7 +493,8 @@ impl V8Heap {
         }
     }
 
-    /// A young large object, unless those that are there fill as much as new space may.
+    /// Allocates a young large object, unless the existing ones fill as many bytes as new space
+    /// may.
     fn take_large(&mut self, bytes: usize) -> Option<usize> {
         let parts = &mut self.parts;
         let young: usize =
@@ -539,7 +542,7 @@ impl V8Heap {
         }
     }
 
-    /// A JavaScript array: in compiled code one allocation, in the runtime two.
+    /// A JavaScript array: one allocation in compiled code, two in the runtime.
     fn array<W: World>(
         &mut self,
         birth: Birth,
@@ -575,8 +578,7 @@ impl V8Heap {
     }
 }
 
-/// Processor time of this thread, which others on the machine do not lengthen as they do the
-/// clock's, ns.
+/// CPU time of this thread, ns: other processes do not lengthen it, unlike elapsed time.
 fn processor_time() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64

@@ -1,19 +1,20 @@
 //! V8's generational heap with every free-list strategy of its document, as a collected heap on
 //! real memory.
 //!
-//! For people who build collectors: one workload runs on every strategy, and lies where the real V8
-//! puts it, page for page. A heap starts as the old space of a runtime does whose own objects fill
-//! their pages: without a page for the workload.
+//! For people who build collectors: one workload runs on every strategy, and each object lies where
+//! the real V8 puts it, page for page. A heap starts like the old space of a runtime whose own
+//! objects fill their pages: without a page for the workload.
 //!
-//! - [`facts`]: constants, and what differs between versions; [`strategy`]: free lists as plain
-//!   data, [`documented`]: those that never shipped, and one's own from a file; [`spec`]:
+//! - [`facts`]: constants, and the differences between versions; [`strategy`]: free lists as plain
+//!   data, [`documented`]: strategies that never shipped, and one's own from a file; [`spec`]:
 //!   parameters.
-//! - [`page`], [`object`]: what lies in memory; [`own`]: the runtime's own objects; [`free_list`],
-//!   [`space`], [`sweeper`]: old space; [`segregated`]: old space by size classes instead.
-//! - [`new_space`], [`scavenger`], [`worklist`], [`slot_set`]: the young
-//!   generation; [`mark_compact`]: the full collection, [`pacing`]: when it is due.
-//! - [`heap`]: the heap; [`check`], [`walk`]: its invariants and its parts; [`counts`]: what
-//!   allocating in old space cost, [`refills`]: each refill.
+//! - [`page`], [`object`]: the content of memory; [`own`]: the runtime's own objects;
+//!   [`free_list`], [`space`], [`sweeper`]: old space; [`segregated`]: old space by size classes
+//!   instead.
+//! - [`new_space`], [`scavenger`], [`worklist`], [`slot_set`]: the young generation;
+//!   [`mark_compact`]: the full collection, [`pacing`]: when it is due.
+//! - [`heap`]: the heap; [`check`], [`walk`]: its invariants and its parts; [`counts`]: work of
+//!   allocations in old space, [`refills`]: each refill.
 
 pub mod check;
 pub mod counts;

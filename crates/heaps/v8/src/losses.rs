@@ -1,16 +1,16 @@
-//! What old space loses by its strategy's rules, in words: free bytes that no request sees, free
-//! bytes that no list has, and free bytes that nobody has swept yet.
+//! Losses of old space by its strategy's rules, in sentences: free bytes that no request sees, free
+//! bytes on no list, and free bytes on unswept pages.
 //!
-//! A full collection empties all lists, so that right after one nothing is lost yet. What was lost
-//! until then is kept where it is asked for ([`V8Heap::watch_losses`]) and told after the
-//! collection.
+//! A full collection empties all lists, so right after it no loss shows. A heap that is watched
+//! ([`V8Heap::watch_losses`]) keeps the losses from before the collection and reports them after
+//! it.
 
 use crate::check::free_by_page;
 use crate::heap::V8Heap;
 use crate::strategy::{Look, Step, Strategy};
 use heaplab_heap::Origin;
 
-/// What is less than this part of what is committed is not told.
+/// A loss below this part of the committed bytes is not reported.
 const TOLD_PERMILLE: u64 = 5;
 
 /// Free blocks of one category.
@@ -81,12 +81,12 @@ fn unswept(heap: &V8Heap) -> Blocks {
     })
 }
 
-/// A category's holes that were free while pages were added, and the rule that leaves them so;
-/// `None`: each of them is looked at.
+/// A sentence on a category's holes that stayed free while pages were added, with the rule that
+/// leaves them unused; `None`: requests look at each of them.
 fn unused(strategy: &Strategy, category: usize, blocks: Blocks, added: u64) -> Option<String> {
     let Blocks { count, bytes, pages } = blocks;
     let rule = rule(strategy, category)?;
-    // One block is the one that is looked at.
+    // A single block is the one that requests look at.
     if count < 2 {
         return None;
     }
@@ -103,11 +103,11 @@ fn unused(strategy: &Strategy, category: usize, blocks: Blocks, added: u64) -> O
     ))
 }
 
-/// Why holes of a category may stay unused although requests would fit: who looks there, and how.
-/// `None`: a request of the collector, which promotes, looks at each of them.
+/// Why fitting requests may leave holes of a category unused: who looks there, and how. `None`: a
+/// promoting request of the collector looks at each hole.
 fn rule(strategy: &Strategy, category: usize) -> Option<String> {
     let steps: &[Step] = strategy.steps(Origin::Collector, false);
-    // A request of each size that every hole of the category has room for.
+    // Request sizes that fit into every hole of the category.
     let sizes: Vec<usize> =
         (24..=strategy.minimums[category]).step_by(crate::facts::WORD_BYTES).collect();
     let looks: Vec<(usize, Look)> = sizes

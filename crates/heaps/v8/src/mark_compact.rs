@@ -1,9 +1,9 @@
 //! The full collection: marks, chooses pages to empty, prepares sweeping, empties pages and new
 //! space.
 //!
-//! Source: V8's mark-compact.cc. Pages to empty are chosen before marking, from what the last sweep
-//! and allocations since say is allocated on them. Everything else is swept later, when an
-//! allocation asks for it ([`crate::sweeper`]).
+//! Source: V8's mark-compact.cc. Pages to empty are chosen before marking, by the bytes allocated
+//! on them: the last sweep's figure with allocations since. All other pages are swept later, when
+//! an allocation needs memory ([`crate::sweeper`]).
 
 use crate::facts::{EVACUATION_FREE_PERCENT, EVACUATION_QUOTA_BYTES, PAGE_PROMOTION_PERCENT};
 use crate::heap::Parts;
@@ -82,7 +82,7 @@ fn choose_candidates(parts: &mut Parts) -> Vec<u32> {
     candidates
 }
 
-/// Marks everything that lives: roots, then what they reach; tells the world what they do not.
+/// Marks everything alive: roots, then objects that they reach. Tells the world about the others.
 fn mark<W: World>(parts: &mut Parts, world: &mut W, work: &mut Work) {
     mark_own(parts);
     let mut roots = Vec::new();
@@ -123,7 +123,7 @@ fn mark<W: World>(parts: &mut Parts, world: &mut W, work: &mut Work) {
     }
 }
 
-/// Marks the runtime's own objects, which are no work of the workload's.
+/// Marks the runtime's own objects, which do not count as the workload's work.
 fn mark_own(parts: &mut Parts) {
     for &start in &parts.own {
         let page = parts.old.pages.number(start);
@@ -135,7 +135,7 @@ fn mark_own(parts: &mut Parts) {
     }
 }
 
-/// Marks an object of the workload with all that it is made of; false: it was marked already.
+/// Marks an object of the workload with all its parts; false: it was marked already.
 fn mark_body(parts: &mut Parts, body: std::ptr::NonNull<u8>, work: &mut Work) -> bool {
     let start = parts.start_of(body);
     // SAFETY: the world's objects are this heap's; elements have their array object's address.
@@ -168,7 +168,7 @@ fn mark_object(parts: &mut Parts, start: usize, work: &mut Work) -> bool {
     true
 }
 
-/// Gives all empty pages but one back and queues the others for sweeping.
+/// Releases all empty pages but one and queues the others for sweeping.
 fn start_sweeping(parts: &mut Parts) {
     let old = &mut parts.old;
     let mut size = 0;
@@ -269,8 +269,9 @@ fn evacuate<W: World>(
     result
 }
 
-/// A page that there was no room to empty stays, to be swept (`ReportAbortedEvacuationCandidate`):
-/// the marks that it still has are of objects that did not move.
+/// Keeps a page for sweeping that could not be emptied for want of room
+/// (`ReportAbortedEvacuationCandidate`): its remaining marks are those of objects that did not
+/// move.
 fn keep_candidate(old: &mut OldGeneration, page: u32) {
     let start = old.pages.start(page);
     let (mut live, mut offset) = (0, 0);
@@ -286,7 +287,7 @@ fn keep_candidate(old: &mut OldGeneration, page: u32) {
     old.sweeper.add(&mut old.pages, page);
 }
 
-/// Remembers references of the array objects on a page that became old.
+/// Remembers the references of array objects on a page that became old.
 fn remember_page(parts: &mut Parts, page: u32) {
     let start = parts.old.pages.start(page);
     let mut offset = 0;
@@ -302,9 +303,9 @@ fn remember_page(parts: &mut Parts, page: u32) {
     }
 }
 
-/// Whether an array object's elements lay in new space when the evacuation began. V8 writes a slot
-/// down when the object that has it moves, before references are brought up to date, so that
-/// elements that moved to old space earlier still count as young.
+/// Whether an array object's elements lay in new space when the evacuation began. V8 records a slot
+/// when the slot's object moves, before it updates references. So elements that moved to old space
+/// earlier still count as young.
 fn refers_to_young(parts: &Parts, array: usize, was_young: bool) -> bool {
     // SAFETY: the caller has an array object.
     let elements = unsafe { object::link(array) };
@@ -329,8 +330,7 @@ enum PageMove {
     Kept,
 }
 
-/// Decides what happens to a page, and moves it where it moves as a whole; `None`: nothing lives on
-/// it.
+/// Decides a page's fate, and moves the page if it moves as a whole; `None`: nothing on it lives.
 fn move_page(parts: &mut Parts, page: u32) -> Option<PageMove> {
     let live = parts.old.pages[page].live_bytes as usize;
     if live == 0 {
@@ -338,7 +338,7 @@ fn move_page(parts: &mut Parts, page: u32) -> Option<PageMove> {
     }
     let threshold = PAGE_PROMOTION_PERCENT * parts.old.pages.area_bytes() / 100;
     let all = parts.old.version.promotes_all_young;
-    // A page of all sizes cannot become a span of one.
+    // A page of mixed sizes cannot become a span of one class.
     if parts.old.segregated.is_some()
         || live <= threshold
         || !all && parts.new.age_mark_is_on(&parts.old.pages, page)
@@ -362,7 +362,8 @@ fn move_page(parts: &mut Parts, page: u32) -> Option<PageMove> {
     Some(PageMove::ToOld)
 }
 
-/// Copies the marked objects of a page, upwards: of old space into old space, of new space by age.
+/// Copies the marked objects of a page, upwards: from old space into old space, from new space by
+/// age.
 fn evacuate_page<W: World>(
     parts: &mut Parts,
     world: &mut W,

@@ -33,7 +33,7 @@ pub struct NewSpace {
     pub top: usize,
     /// End of the page in use.
     pub limit: usize,
-    /// Objects below have survived a collection.
+    /// Objects below this address have survived a collection.
     pub age_mark: usize,
     /// Pages of a semi-space.
     pub capacity_pages: usize,
@@ -58,7 +58,7 @@ impl NewSpace {
         Some(space)
     }
 
-    /// Brings both semi-spaces to their number of pages: adds at the end, or takes from the end.
+    /// Brings both semi-spaces to their number of pages: adds or removes pages at the end.
     pub fn rebalance(&mut self, pages: &mut Pages) -> bool {
         let capacity = self.capacity_pages;
         for (space, owner) in [(&mut self.to, Owner::To), (&mut self.from, Owner::From)] {
@@ -118,7 +118,7 @@ impl NewSpace {
         used
     }
 
-    /// Bumps; where the page has no room, on the next page. `None`: there is none.
+    /// Bumps within the page, or on the next one if there is no room. `None`: no page is left.
     #[inline]
     pub fn allocate(&mut self, pages: &mut Pages, bytes: usize) -> Option<usize> {
         if self.limit - self.top < bytes && !self.advance(pages) {
@@ -142,8 +142,7 @@ impl NewSpace {
         true
     }
 
-    /// Whether the object at `address`, of the semi-space that is being emptied, has survived a
-    /// collection before.
+    /// Whether an object of the semi-space being emptied has survived a collection before.
     pub fn is_old_enough(&self, pages: &Pages, address: usize) -> bool {
         let page = pages.number(address);
         if !pages[page].below_age_mark {
@@ -158,7 +157,7 @@ impl NewSpace {
         pages.area(page) <= self.age_mark && self.age_mark < pages.end(page)
     }
 
-    /// All that is allocated now has survived a collection.
+    /// Declares that everything allocated now has survived a collection.
     pub fn set_age_mark(&mut self, pages: &mut Pages) {
         self.age_mark = self.top;
         for page in self.used_pages(pages) {
@@ -166,7 +165,7 @@ impl NewSpace {
         }
     }
 
-    /// Moves a page from the semi-space that is being emptied into the other one, as it is.
+    /// Moves a whole page from the semi-space being emptied into the other one.
     pub fn keep_page(&mut self, pages: &mut Pages, page: u32) {
         self.take_page(pages, page);
         pages[page].owner = Owner::To;
@@ -175,7 +174,7 @@ impl NewSpace {
         self.to.pages_used += 1;
     }
 
-    /// Takes a page out of the semi-space that is being emptied.
+    /// Takes a page out of the semi-space being emptied.
     pub fn take_page(&mut self, pages: &mut Pages, page: u32) {
         pages.unlink(&mut self.from.list, page);
     }
@@ -184,8 +183,8 @@ impl NewSpace {
 /// Writes a filler over bytes that hold no object.
 pub fn fill(start: usize, bytes: usize) {
     if bytes > 0 {
-        // SAFETY: callers fill what they own of a committed page: rests of pages and of buffers,
-        // mementos.
+        // SAFETY: callers fill bytes that they own on a committed page: rests of pages and of
+        // buffers, mementos.
         unsafe { object::set_header(start, Header::vacant(Kind::Filler, bytes)) };
     }
 }
@@ -233,7 +232,7 @@ impl Buffer {
         true
     }
 
-    /// Gives the rest back where nothing was allocated behind it.
+    /// Returns the rest if nothing was allocated behind it.
     pub fn close(self, new: &mut NewSpace) {
         if self.limit != 0 && self.limit == new.top {
             new.top = self.top;

@@ -1,9 +1,9 @@
-//! What lies on a page: objects and free blocks, each with one header word.
+//! Objects and free blocks on a page, each with one header word.
 //!
-//! V8 finds an object's size through its map. Here the header word says it: kind (3 bits),
-//! alignment (5), words (24), slot (32). The body shape `array` is the one of a JavaScript
-//! program's `new Array(n)`: an array object and its elements, two objects that refer to each other
-//! in their second words, so that either can move. `plain` is one object: header and body.
+//! V8 finds an object's size through its map. Here the header word holds the size: kind (3 bits),
+//! alignment (5), words (24), slot (32). The body shape `array` is that of `new Array(n)` in a
+//! JavaScript program: an array object and its elements. Both refer to each other in their second
+//! words, so that either can move. `plain` is one object: header and body.
 
 use crate::facts::{ELEMENTS_HEADER_BYTES, WORD_BYTES};
 
@@ -17,7 +17,7 @@ pub enum Kind {
     Elements = 2,
     /// An object of the shape `plain`.
     Plain = 3,
-    /// Free; the second word, where there is one, is the offset of the next node.
+    /// Free; the second word, if the block has one, is the offset of the next node.
     Free = 4,
     /// Neither free nor an object: the memento behind an array, the rest of a buffer.
     Filler = 5,
@@ -32,7 +32,7 @@ pub struct Header {
     pub kind: Kind,
     /// log2 of the body's alignment; 0: words.
     pub align_bits: u32,
-    /// Bytes, header included; of a large object 0 where they do not fit.
+    /// Bytes, header included; 0 for a large object whose size does not fit.
     pub bytes: usize,
     /// The workload's slot.
     pub slot: u32,
@@ -73,7 +73,7 @@ pub unsafe fn header(address: usize) -> Header {
     Header { kind, align_bits: (word >> 3 & 31) as u32, bytes, slot: (word >> 32) as u32 }
 }
 
-/// The bytes that the header at `address` tells.
+/// The size in the header at `address`.
 ///
 /// # Safety
 /// As for [`header`].
@@ -86,19 +86,17 @@ pub unsafe fn bytes(address: usize) -> usize {
 
 /// Writes a header.
 ///
-/// # Safety
-/// `address` is word-aligned and within a committed page of the heap; what lay there is of no use
-/// any more.
+/// # Safety `address` is word-aligned and within a committed page of the heap; nobody needs the old
+/// content any more.
 #[inline]
 pub unsafe fn set_header(address: usize, header: Header) {
     // SAFETY: the caller's promise.
     unsafe { *(address as *mut u64) = header.word() }
 }
 
-/// The second word: partner of an array or of elements, next node of a free block.
+/// The second word: the partner of an array or of elements, or the next node of a free block.
 ///
-/// # Safety
-/// As [`header`], of something of two words or more.
+/// # Safety As for [`header`]; the object or block has two words or more.
 #[inline]
 pub unsafe fn link(address: usize) -> usize {
     // SAFETY: the caller's promise.
@@ -107,8 +105,7 @@ pub unsafe fn link(address: usize) -> usize {
 
 /// Sets the second word.
 ///
-/// # Safety
-/// As [`set_header`], of something of two words or more.
+/// # Safety As for [`set_header`]; the object or block has two words or more.
 #[inline]
 pub unsafe fn set_link(address: usize, to: usize) {
     // SAFETY: the caller's promise.
@@ -129,8 +126,8 @@ pub fn body(address: usize, kind: Kind, align_bits: u32) -> usize {
     (address + body_offset(kind)).next_multiple_of(1 << align_bits)
 }
 
-/// The body of an object whose header was written, with a filler before it that leads back where
-/// alignment left a gap.
+/// The body of an object with a written header. If alignment left a gap before the body, a filler
+/// in the gap leads back to the object's start.
 #[inline]
 pub fn lead_back(start: usize, kind: Kind, align_bits: u32) -> usize {
     let body = body(start, kind, align_bits);
@@ -141,11 +138,10 @@ pub fn lead_back(start: usize, kind: Kind, align_bits: u32) -> usize {
     body
 }
 
-/// Copies an object to another place, its body to where alignment wants it there.
+/// Copies an object to another place, with its body at the alignment that it needs there.
 ///
-/// # Safety
-/// `from` holds an object of `header.bytes` bytes; as many bytes at `to` are committed, free, and
-/// apart from it.
+/// # Safety `from` holds an object of `header.bytes` bytes; as many bytes at `to` are committed,
+/// free, and apart from the object.
 pub unsafe fn copy(from: usize, to: usize, header: Header) {
     // SAFETY: the caller's promise.
     unsafe { std::ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, header.bytes) };

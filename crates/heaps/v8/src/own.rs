@@ -1,9 +1,9 @@
 //! The runtime's own objects in old space.
 //!
-//! They take part in a collection: their pages are swept among the workload's, and a compaction
-//! moves them between what it moves of the workload's. So the places of the workload's objects
-//! depend on their sizes. Where these are known (`heaplab_node::own` reads them from a real V8),
-//! they lie here as they lie there. Where only the live bytes of a page are known, the page has no
+//! They take part in a collection: their pages are swept between the workload's pages, and a
+//! compaction moves them between objects of the workload. So their sizes decide where the
+//! workload's objects lie. If the sizes are known (`heaplab_node::own` reads them from a real V8),
+//! the objects lie here at the same places. If only a page's live bytes are known, the page has no
 //! memory and is never emptied.
 
 use crate::facts::WORD_BYTES;
@@ -19,9 +19,9 @@ pub struct OwnPage {
     pub live_bytes: u32,
     /// It has a remembered set.
     pub remembered: bool,
-    /// Offset in the area and bytes of each object, upwards; none: they are not known.
+    /// Offset in the area and bytes of each object, upwards; empty: unknown.
     pub objects: Vec<(u32, u32)>,
-    /// Bytes of the area that the page does not have, at its end.
+    /// Bytes that are missing at the end of the page's area.
     pub cut_bytes: u32,
     /// No compaction empties it.
     pub stays: bool,
@@ -47,21 +47,21 @@ struct DescribedPage {
     area_bytes: u32,
     stays: bool,
     remembered: bool,
-    /// Bytes, below 0 free ones, and how many pieces of that size follow each other.
+    /// Bytes (negative: a free piece), and the number of pieces of this size in a row.
     objects: Vec<(i64, u32)>,
 }
 
-/// Smallest object: a header word and another one.
+/// Smallest object: a header word and one more.
 const OBJECT_BYTES_MIN: u32 = 16;
-/// Pages that a file has at most.
+/// Most pages in a file.
 const PAGES_MAX: usize = 1000;
 
-/// The pages that a file describes, for pages whose area has so many bytes. A strategy whose
-/// smallest free block is `block_bytes` would place the workload's objects in a free piece of that
-/// size, on a page that the workload's figures leave out: such a piece is refused.
+/// The pages in a file, for pages whose area has `area_bytes` bytes. Refuses a free piece of
+/// `block_bytes` bytes or more, the strategy's smallest free block: the strategy would place the
+/// workload's objects there, on a page that the workload's figures leave out.
 ///
 /// # Errors
-/// What is wrong, with the page's number from 1.
+/// The mistake, with the page's number from 1.
 pub fn from_toml(
     text: &str,
     area_bytes: usize,
@@ -128,22 +128,22 @@ fn described_page(page: &DescribedPage, area_bytes: usize) -> Result<OwnPage, St
 }
 
 impl OldGeneration {
-    /// Begins as after the collection that ended the runtime's start: its pages wait to be swept. A
-    /// compaction has swept them already, when it looked for room.
+    /// Begins in the state after the collection that ended the runtime's start: its pages wait to
+    /// be swept. With `compacted`, a compaction has swept them already, in search of room.
     pub fn begin(&mut self, compacted: bool) {
         self.sweeper.start(&self.pages);
         if compacted {
             self.sweeper.sweep_some(&mut self.pages, &self.strategy, 0, usize::MAX);
             self.adopt(MAIN);
-            // Pages that the compaction filled were not swept, and their waste stayed behind.
+            // Pages that the compaction filled were not swept; their waste remains booked.
             let waste = |&page: &u32| self.pages[page].stays.then(|| self.pages[page].wasted_bytes);
             self.sweeper.wasted =
                 self.own_pages().iter().filter_map(waste).map(|bytes| bytes as usize).sum();
         }
     }
 
-    /// Adds a page of the runtime's own objects; gives the addresses of those that are known, whose
-    /// numbers begin with `first`.
+    /// Adds a page of the runtime's own objects. Returns the addresses of the known objects,
+    /// numbered from `first`.
     ///
     /// # Panics
     /// Objects are not of whole words within the area.

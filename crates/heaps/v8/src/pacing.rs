@@ -2,14 +2,14 @@
 //! parameter `overhead`.
 //!
 //! Source: `MemoryController::CalculateAllocationLimit` of V8's heap-controller.cc at 7.8 to 8.4.
-//! V8 without the flag takes a factor from the speeds of its program and its collector, from 1.1 to
-//! 4, so that two runs differ; with the flag the factor is what it says.
+//! Without the flag V8 computes a factor from 1.1 to 4 from the speeds of its program and its
+//! collector, so two runs differ. With the flag the factor is the flag's.
 //!
-//! tests/pacing_against_node.rs holds limits and beginnings against real Nodes.
+//! tests/pacing_against_node.rs compares limits and beginnings with real Nodes.
 //!
-//! Deviations: V8 begins to mark in steps where the limit is reached, and ends a while later; here
-//! the whole collection runs there. The first limit is that of an empty heap; V8 begins with a
-//! larger one, which it lowers by how much survives scavenges.
+//! Deviations: at the limit V8 begins to mark in steps, and ends a while later; here the whole
+//! collection runs at the limit. The first limit here is that of an empty heap; V8 begins with a
+//! larger one and lowers it by the survival rate of scavenges.
 
 /// `kRegularAllocationLimitGrowingStep`: a heap may grow by this much, however small it is.
 const GROWING_STEP_BYTES: usize = 8 << 20;
@@ -19,9 +19,9 @@ const GROWING_STEP_BYTES: usize = 8 << 20;
 pub struct Pacing {
     /// Growth between two collections, percent; `None`: no collection is due by size.
     percent: Option<u32>,
-    /// Capacity of new space, which may be promoted as a whole: the areas of its pages.
+    /// Capacity of new space (the areas of its pages), all of which may be promoted.
     new_bytes: usize,
-    /// Most that the old generation may ever have.
+    /// Largest size of the old generation.
     largest_bytes: usize,
     /// A collection is due above.
     limit_bytes: usize,
@@ -35,13 +35,13 @@ impl Pacing {
         pacing
     }
 
-    /// Whether an old generation of this size is to be collected.
+    /// Whether an old generation of this size must be collected.
     #[inline]
     pub fn is_due(&self, old_bytes: usize) -> bool {
         old_bytes > self.limit_bytes
     }
 
-    /// A full collection left this much.
+    /// Computes the next limit after a full collection that left `old_bytes` bytes.
     pub fn collected(&mut self, old_bytes: usize) {
         let Some(percent) = self.percent else { return };
         let grown = old_bytes as u128 * (100 + u128::from(percent)) / 100;

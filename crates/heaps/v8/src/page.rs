@@ -1,9 +1,9 @@
-//! Pages: 256 KiB of real memory each, and what the heap keeps beside them.
+//! Pages: 256 KiB of real memory each, and the heap's books on each.
 //!
 //! V8 keeps a page's books in the page's header. Here they lie in a table beside the pages
-//! ([`Pages`]), so that a page's memory holds objects and free blocks only; the header's bytes stay
-//! unused, so that objects lie where V8 has them. Large objects have a run of pages of which the
-//! first has the books.
+//! ([`Pages`]), and a page's memory holds objects and free blocks only. The header's bytes stay
+//! unused, so that objects lie at V8's places. A large object has a run of pages; the first page
+//! has the books.
 
 use crate::facts::{PAGE_BITS, PAGE_BYTES, WORD_BYTES};
 use heaplab_address_space::{Commitment, Error, Options, Reservation};
@@ -22,7 +22,7 @@ pub enum Owner {
     Nobody,
     /// The semi-space that the program allocates in.
     To,
-    /// The semi-space that is being emptied, or lies empty.
+    /// The semi-space that is empty or being emptied.
     From,
     /// Old space.
     Old,
@@ -62,22 +62,22 @@ impl Category {
 pub struct Page {
     /// Whose it is.
     pub owner: Owner,
-    /// Some object of it was there when the last collection ended (`NEW_SPACE_BELOW_AGE_MARK`).
+    /// Some object on it existed when the last collection ended (`NEW_SPACE_BELOW_AGE_MARK`).
     pub below_age_mark: bool,
     /// Waits to be swept.
     pub unswept: bool,
     /// Will be emptied by this collection.
     pub candidate: bool,
-    /// Live bytes of a page of the runtime's own objects, which is full and has no memory here; 0
-    /// on other pages.
+    /// Live bytes of a page of the runtime's own objects, which counts as full and has no memory
+    /// here; 0 on other pages.
     pub base_bytes: u32,
     /// No collection empties it.
     pub stays: bool,
-    /// Bytes at the end of the area that the page does not have: a page of the runtime's own.
+    /// Bytes missing at the end of the area, on a page of the runtime's own objects.
     pub cut_bytes: u32,
-    /// Has a remembered set, perhaps an empty one: an object on it referred to a young one once.
+    /// Has a remembered set, perhaps an empty one: some object on it once referred to a young one.
     pub remembered: bool,
-    /// Bytes in objects, dead ones included, as the last sweep and allocations since have it; a
+    /// Bytes in objects, dead ones included: the last sweep's figure and allocations since. A
     /// linear area counts as a whole.
     pub allocated_bytes: u32,
     /// Bytes that marking found.
@@ -90,9 +90,9 @@ pub struct Page {
     pub previous: u32,
     /// Neighbours in its space.
     pub next: u32,
-    /// By size; none on pages that are not old space's.
+    /// By size; empty on pages outside of old space.
     pub categories: Box<[Category]>,
-    /// One bit a word: an object that lives begins here.
+    /// One bit a word, set where a live object begins.
     pub marks: Box<[u64]>,
 }
 
@@ -127,14 +127,14 @@ impl Page {
         Some((at * 64 + word.trailing_zeros() as usize) * WORD_BYTES)
     }
 
-    /// Takes the marks of some of the page's bytes away: of whole runs of 64 words.
+    /// Clears the marks of some bytes, in whole runs of 64 words.
     pub fn clear_marks_within(&mut self, offsets: std::ops::Range<usize>) {
         const RUN_BYTES: usize = 64 * WORD_BYTES;
         debug_assert!((offsets.start | offsets.end).is_multiple_of(RUN_BYTES));
         self.marks[offsets.start / RUN_BYTES..offsets.end / RUN_BYTES].fill(0);
     }
 
-    /// Takes the marks below `offset` away.
+    /// Clears the marks below `offset`.
     pub fn clear_marks_before(&mut self, offset: usize) {
         let bit = offset / WORD_BYTES;
         self.marks[..bit / 64].fill(0);
@@ -147,7 +147,7 @@ impl Page {
     }
 }
 
-/// A doubly linked list of pages: a space's.
+/// A space's pages: a doubly linked list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageList {
     /// First page.
@@ -176,7 +176,7 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Reserves addresses for so many bytes of pages.
+    /// Reserves addresses for `reserved_bytes` bytes of pages.
     pub fn new(reserved_bytes: usize, header_bytes: usize) -> Result<Pages, Error> {
         let options = Options {
             commitment: Commitment::Touch,
@@ -195,12 +195,12 @@ impl Pages {
         })
     }
 
-    /// Where addresses of pages begin.
+    /// The reserved addresses.
     pub fn addresses(&self) -> std::ops::Range<usize> {
         self.base..self.base + self.space.reserved_bytes()
     }
 
-    /// The page of an address within the heap.
+    /// The page that contains an address of the heap.
     #[inline]
     pub fn number(&self, address: usize) -> u32 {
         ((address - self.base) >> PAGE_BITS) as u32
@@ -224,7 +224,7 @@ impl Pages {
         self.start(page) + PAGE_BYTES
     }
 
-    /// End of what objects of a page may take.
+    /// End of the page's area for objects.
     #[inline]
     pub fn area_end(&self, page: u32) -> usize {
         self.end(page) - self[page].cut_bytes as usize
@@ -235,7 +235,7 @@ impl Pages {
         PAGE_BYTES - self.header_bytes
     }
 
-    /// Books of all pages that ever were.
+    /// Books of all pages, released ones included.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Page)> {
         self.books.iter().enumerate().map(|(number, page)| (number as u32, page))
     }
@@ -265,7 +265,7 @@ impl Pages {
         Some(page)
     }
 
-    /// A page of the runtime's own objects: a place in lists, without memory.
+    /// A page of the runtime's own objects: it stands in lists, without memory.
     pub fn take_base(&mut self, live_bytes: u32, categories: usize) -> Option<u32> {
         let page = self.grow(1)?;
         let list = vec![Category::EMPTY; categories].into_boxed_slice();
@@ -280,7 +280,7 @@ impl Pages {
         Some(page)
     }
 
-    /// Commits the pages of one large object of so many bytes.
+    /// Commits the pages of one large object of `bytes` bytes.
     pub fn take_large(&mut self, owner: Owner, bytes: usize) -> Option<u32> {
         let length = (self.header_bytes + bytes).div_ceil(PAGE_BYTES) as u32;
         let page = self.runs.get_mut(&length).and_then(Vec::pop).or_else(|| self.grow(length))?;
@@ -309,14 +309,14 @@ impl Pages {
         Some(page as u32)
     }
 
-    /// Gives a page, or a large object's pages, back.
+    /// Releases a page, or all pages of a large object.
     pub fn release(&mut self, page: u32) {
         let large = self.books[page as usize].large_bytes;
         let length =
             if large == 0 { 1 } else { (self.header_bytes + large as usize).div_ceil(PAGE_BYTES) };
         let offset = (page as usize) << PAGE_BITS;
-        // SAFETY: the caller has taken every object away from these pages, and nothing else refers
-        // to them.
+        // SAFETY: the caller has removed every object from these pages, and nothing else refers to
+        // them.
         let uncommitted = unsafe { self.space.uncommit(offset..offset + (length << PAGE_BITS)) };
         debug_assert!(uncommitted.is_ok(), "uncommit of whole pages cannot fail");
         for part in page..page + length as u32 {
@@ -332,11 +332,12 @@ impl Pages {
         }
     }
 
-    /// Gives memory of a part of a page back that holds no object; it stays committed, and is
-    /// zeros.
+    /// Gives back the memory of a part of a page without objects. The part stays committed and
+    /// reads as zeroes.
     pub fn renew(&mut self, addresses: std::ops::Range<usize>) {
         let range = addresses.start - self.base..addresses.end - self.base;
-        // SAFETY: the caller has taken every object away from there, and nothing else refers to it.
+        // SAFETY: the caller has removed every object from this part, and nothing else refers to
+        // it.
         let renewed = unsafe { self.space.uncommit(range.clone()) }.and(self.space.commit(range));
         debug_assert!(renewed.is_ok(), "as many bytes were committed before");
     }

@@ -1,11 +1,11 @@
-//! What each refill of a cycle took: the document's third idea for the future ("end of cycle
+//! The source of each refill of a cycle: the document's third idea for the future ("end of cycle
 //! allocation latency": "after a while, larger categories are empty, and we fall back to the slow
 //! path more often").
 //!
-//! Refills of full collections are left out. Nothing is kept unless it is asked for: a refill is 24
+//! Refills of full collections are left out. The log is off unless asked for: a refill takes 24
 //! bytes here.
 
-/// Where a refill found its linear area.
+/// The source of a refill's linear area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// In the free list, by this step of its search.
@@ -23,7 +23,7 @@ pub enum Found {
 /// One refill.
 #[derive(Clone, Copy, Debug)]
 pub struct Refill {
-    /// Bytes that linear areas have taken in this cycle before it.
+    /// Bytes that earlier linear areas of this cycle took.
     pub taken_bytes: u64,
     /// Bytes of the linear area.
     pub area_bytes: u32,
@@ -58,7 +58,7 @@ impl Log {
         }
     }
 
-    /// A full collection begins, and with it the end of a cycle.
+    /// Ends the cycle: a full collection begins.
     pub fn end_cycle(&mut self) {
         self.paused = true;
     }

@@ -1,17 +1,18 @@
-//! The scavenger: copies what lives in new space, and promotes what has survived before.
+//! The scavenger: copies live objects of new space, and promotes those that survived before.
 //!
-//! Source: V8's scavenger.cc and scavenger-inl.h. The order in which objects are reached decides
-//! where they come to lie: first the program's table by slot, then two worklists
-//! ([`crate::worklist`]), of which the list of promoted objects comes first when its segment is
-//! half full. An array object is reached from the table, its elements from the array object.
+//! Source: V8's scavenger.cc and scavenger-inl.h. Objects come to lie in the order in which the
+//! scavenger reaches them: first the program's table by slot, then two worklists
+//! ([`crate::worklist`]). The list of promoted objects comes first while its segment is half full.
+//! An array object is reached from the table, its elements from the array object.
 //!
-//! Tasks: each has a compaction space, a buffer and its ends of the lists. Remembered pages and the
-//! program's table are items; each task begins at its part of them and takes what nobody has, as in
-//! item-parallel-job.cc. In V8 tasks run at once. Here they take turns of [`TURN_OBJECTS`] objects,
-//! in their order, so that a run can be repeated: one of the orders that V8 may have.
+//! Each task has a compaction space, a buffer and its ends of the lists. Remembered pages and the
+//! program's table are items. A task begins at its own part of the items and then takes any free
+//! item, as in item-parallel-job.cc. In V8 tasks run at once. Here they take turns of
+//! [`TURN_OBJECTS`] objects, in a fixed order, so that a run can be repeated: one of the orders
+//! that V8 may have.
 //!
-//! Deviation: an object that the workload let go of but that references could still keep counts as
-//! alive until the next full collection.
+//! Deviation: an object that the workload let go of counts as alive until the next full collection,
+//! because references may still keep it.
 
 use crate::facts::EAGER_PROMOTIONS;
 use crate::heap::Parts;
@@ -24,7 +25,7 @@ use crate::worklist::{Pool, Worklist};
 use heaplab_heap::{Origin, Work, World};
 use std::ptr::NonNull;
 
-/// Objects that a task visits before the next one has its turn; a single task has no turns.
+/// Objects that a task visits in one turn; a single task has no turns.
 pub const TURN_OBJECTS: usize = 256;
 
 /// One task.
@@ -38,11 +39,11 @@ struct Task {
     item: Option<Item>,
 }
 
-/// What the old generation refers to young objects from.
+/// A source of references from the old generation to young objects.
 enum Item {
-    /// Array objects on one page whose elements are young; the next one is the last.
+    /// Array objects with young elements on one page; the next one is the last.
     Page(Vec<usize>),
-    /// The program's table, from this word of its set on.
+    /// The program's table, from this word of its slot set on.
     Table(usize),
 }
 
@@ -60,7 +61,7 @@ pub struct Scavenger<'heap> {
     work: Work,
 }
 
-/// There was no room for a survivor, in either generation.
+/// Neither generation had room for a survivor.
 #[derive(Debug)]
 pub struct NoRoom;
 
@@ -95,7 +96,7 @@ impl<'heap> Scavenger<'heap> {
         parts.dirty = dirty;
         let left = tasks.iter().map(|task| &task.item).chain(&items);
         for item in left.flatten() {
-            // What was not visited for want of room is still remembered.
+            // Array objects that were not visited for want of room stay remembered.
             if let Item::Page(arrays) = item {
                 parts.remembered_arrays.extend(arrays);
             }
@@ -110,7 +111,7 @@ impl<'heap> Scavenger<'heap> {
         result.map(|()| work)
     }
 
-    /// The root of a birth that is under way, then turns until nothing is left.
+    /// Visits the root of the running birth, then lets tasks take turns until nothing is left.
     fn visit_all<W: World>(&mut self, world: &mut W) -> Result<(), NoRoom> {
         if let Some(pending) = self.parts.pending_array.take() {
             let array = self.evacuate(pending, world)?;
@@ -125,7 +126,7 @@ impl<'heap> Scavenger<'heap> {
         Ok(())
     }
 
-    /// A turn: what is left of an item, a new one, or the lists. False: there was nothing to do.
+    /// One turn: the rest of an item, a new item, or the lists. False: there was nothing to do.
     fn take_turn<W: World>(&mut self, objects: usize, world: &mut W) -> Result<bool, NoRoom> {
         let item = self.tasks[self.turn].item.take().or_else(|| self.next_item());
         match item {
@@ -153,7 +154,7 @@ impl<'heap> Scavenger<'heap> {
         }
     }
 
-    /// The next item that nobody has, from this task's part of them on.
+    /// The next free item, searched from this task's own part on.
     fn next_item(&mut self) -> Option<Item> {
         let items = self.items.len();
         let first = self.turn * (items / self.tasks.len()).max(1);
@@ -196,7 +197,7 @@ impl<'heap> Scavenger<'heap> {
         Ok(())
     }
 
-    /// Evacuates an object that is in the semi-space being emptied; returns whether it is young
+    /// Evacuates an object if it is in the semi-space being emptied; returns whether it is young
     /// afterwards.
     fn visit<W: World>(&mut self, address: usize, world: &mut W) -> Result<bool, NoRoom> {
         let page = self.parts.old.pages.number(address);
@@ -233,8 +234,8 @@ impl<'heap> Scavenger<'heap> {
         }
     }
 
-    /// Copies an object into new space, or into old space where it is old enough or new space is
-    /// full.
+    /// Copies an object into new space, or into old space if the object is old enough or new space
+    /// is full.
     fn evacuate<W: World>(&mut self, from: usize, world: &mut W) -> Result<usize, NoRoom> {
         // SAFETY: objects that are reached have headers.
         let header = unsafe { object::header(from) };
@@ -261,8 +262,8 @@ impl<'heap> Scavenger<'heap> {
         Ok(to)
     }
 
-    /// Visits what copied and promoted objects refer to, until both lists are empty or so many were
-    /// visited; false: there was none.
+    /// Visits the references of copied and promoted objects, until both lists are empty or `most`
+    /// objects were visited. False: there was none.
     fn process<W: World>(&mut self, most: usize, world: &mut W) -> Result<bool, NoRoom> {
         let mut visited = 0;
         loop {
@@ -287,8 +288,8 @@ impl<'heap> Scavenger<'heap> {
         }
     }
 
-    /// An old array object has young elements, or large ones that were young until now: its page
-    /// gets a remembered set.
+    /// Gives the page of an old array object a remembered set: its elements are young, or large and
+    /// young until now.
     fn remember(&mut self, array: usize) {
         let page = self.parts.old.pages.number(array);
         self.parts.old.pages[page].remembered = true;
@@ -313,8 +314,7 @@ impl<'heap> Scavenger<'heap> {
     }
 }
 
-/// Array objects in old space whose elements are young, by page in the order of addresses, and the
-/// table last.
+/// Array objects in old space with young elements, by page in address order, then the table.
 fn items(parts: &mut Parts) -> Vec<Option<Item>> {
     let arrays = std::mem::take(&mut parts.remembered_arrays);
     let arrays: Vec<usize> = arrays.into_iter().collect();
@@ -324,10 +324,10 @@ fn items(parts: &mut Parts) -> Vec<Option<Item>> {
     by_page.map(last_first).chain([Some(Item::Table(0))]).collect()
 }
 
-/// Copies an object and tells everyone who has its address.
+/// Copies an object and updates every holder of its address.
 pub fn move_object<W: World>(from: usize, to: usize, header: Header, world: &mut W) {
-    // SAFETY: `from` is an object, `to` was allocated for it; partners' addresses are kept up to
-    // date by this function.
+    // SAFETY: `from` is an object, `to` was allocated for it; this function keeps partners'
+    // addresses up to date.
     unsafe {
         object::copy(from, to, header);
         match header.kind {
@@ -344,7 +344,7 @@ pub fn move_object<W: World>(from: usize, to: usize, header: Header, world: &mut
         }
     }
     let body = |start| NonNull::new(object::body(start, header.kind, header.align_bits) as *mut u8);
-    // A remembered array object that died keeps its elements, whose slot may have another object.
+    // A dead but remembered array object keeps its elements; their slot may hold another object.
     let held = world.object(header.slot).map(|object| object.address);
     if let Some(moved) = body(to).filter(|_| held.is_some() && held == body(from)) {
         world.moved(header.slot, moved);

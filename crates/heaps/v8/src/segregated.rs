@@ -1,15 +1,15 @@
-//! Old space by size classes on small pages: the design that V8's document wants to be compared
-//! with first ("Comparison with size-class segregation").
+//! Old space by size classes on small pages. V8's document names this design first for a comparison
+//! ("Comparison with size-class segregation").
 //!
 //! A span is a run of small pages for objects of one class, cut into cells of the class's size. An
 //! allocation takes the next free cell of its class's span; an empty span goes back and serves any
 //! class. There are no lists, nothing is split, and nothing moves.
 //!
 //! Source: Go's runtime (mcentral.go, mheap.go, and `sizeclasses.go` of 1.26 for the table).
-//! Deviations: one processor; a span that a full collection finds empty goes back at once, to the
-//! system too; of the free runs of small pages the lowest that is long enough serves, within 256
-//! KiB; objects larger than the largest class have a span of their own up to V8's limit for large
-//! objects. The other table has small pages of 4 KiB, as SpiderMonkey's arenas.
+//! Deviations: one processor; an empty span found by a full collection goes back at once, to the
+//! system too; a span comes from the lowest long enough free run of small pages, within 256 KiB;
+//! objects above the largest class and below V8's limit for large objects have a span of their own.
+//! The other table has small pages of 4 KiB, like SpiderMonkey's arenas.
 
 use crate::facts::{PAGE_BYTES, REGULAR_MAX_BYTES, WORD_BYTES};
 use crate::object::{self, Kind};
@@ -21,11 +21,11 @@ use std::collections::BTreeMap;
 pub struct Segregation {
     /// Bytes of a small page, 4 KiB at least.
     pub block_bytes: usize,
-    /// Bytes of a cell, rising, and small pages of a span.
+    /// For each class, rising: bytes of a cell, and small pages of a span.
     pub classes: Vec<(usize, usize)>,
 }
 
-/// Cells of Go 1.26's classes, and pages of 8 KiB of their spans.
+/// Go 1.26's classes: bytes of a cell, and pages of 8 KiB in a span.
 #[rustfmt::skip]
 const GO: [(usize, usize); 65] = [
     (24, 1), (32, 1), (48, 1), (64, 1), (80, 1), (96, 1), (112, 1), (128, 1), (144, 1), (160, 1),
@@ -44,7 +44,8 @@ impl Segregation {
         Segregation { block_bytes: 8 << 10, classes: GO.into() }
     }
 
-    /// Go's classes up to 4 KiB on pages of 4 KiB, as few as leave an eighth over at most.
+    /// Go's classes up to 4 KiB on pages of 4 KiB. A span has the fewest pages that leave at most
+    /// an eighth over.
     pub fn small() -> Segregation {
         let block_bytes = 4 << 10;
         let blocks = |cell: usize| {
@@ -55,7 +56,8 @@ impl Segregation {
         Segregation { block_bytes, classes: cells.map(|cell| (cell, blocks(cell))).collect() }
     }
 
-    /// Cell and small pages for an object of so many bytes, and its class where it has one.
+    /// Class, cell bytes and small pages for an object of `bytes` bytes; the class is `None` for an
+    /// object above all classes.
     fn class(&self, bytes: usize) -> (Option<usize>, usize, usize) {
         let class = self.classes.partition_point(|(cell, _)| *cell < bytes);
         match self.classes.get(class) {
@@ -76,9 +78,9 @@ struct Span {
     class: Option<usize>,
     cell_bytes: usize,
     cells: usize,
-    /// A bit a cell; meaningless before the span is swept.
+    /// A bit a cell, set if free; meaningless before the span is swept.
     free: Vec<u64>,
-    /// Bytes of its objects; meaningless before it is swept.
+    /// Bytes of its objects; meaningless before the span is swept.
     used_bytes: usize,
     unswept: bool,
 }
@@ -105,12 +107,11 @@ impl Span {
     }
 }
 
-/// Bytes of the object in a cell; of an array that was born old, its elements behind it too.
+/// Bytes of the object in a cell. An array that was born old includes the elements behind it.
 ///
-/// # Safety
-/// The cell is taken.
+/// # Safety The cell holds an object.
 unsafe fn object_bytes(cell: usize, cell_bytes: usize) -> usize {
-    // SAFETY: a cell that is taken begins with an object, and an array has its elements' address.
+    // SAFETY: a taken cell begins with an object, and an array holds its elements' address.
     unsafe {
         let header = object::header(cell);
         let behind = cell + header.bytes;
@@ -140,11 +141,11 @@ pub struct Segregated {
     design: Segregation,
     /// By address.
     spans: BTreeMap<usize, Span>,
-    /// Of each class: the span that serves, those with free cells, those that wait to be swept.
+    /// By class: the serving span, spans with free cells, spans that wait to be swept.
     serving: Vec<Option<usize>>,
     partial: Vec<Vec<usize>>,
     unswept: Vec<Vec<usize>>,
-    /// Pages of 256 KiB with a bit for each small page that is free.
+    /// Pages of 256 KiB, with a bit for each free small page.
     chunks: BTreeMap<u32, u64>,
     used_bytes: usize,
     committed_bytes: usize,
@@ -169,7 +170,7 @@ impl Segregated {
         }
     }
 
-    /// Bytes of objects, dead ones that no collection has found included.
+    /// Bytes of objects, dead objects that no collection has found included.
     pub fn used_bytes(&self) -> usize {
         self.used_bytes
     }
@@ -179,8 +180,8 @@ impl Segregated {
         self.committed_bytes
     }
 
-    /// Bytes of free cells, and what objects leave of theirs and cells of their span; of spans that
-    /// are swept.
+    /// For swept spans: bytes of free cells, and the waste, which is the rest of each taken cell
+    /// and of each span.
     pub fn free_and_waste_bytes(&self) -> (usize, usize) {
         let swept = self.spans.values().filter(|span| !span.unswept);
         swept.fold((0, 0), |(free, waste), span| {
@@ -189,8 +190,8 @@ impl Segregated {
         })
     }
 
-    /// A cell for an object; `room` says whether so many bytes more may be committed. `None`: there
-    /// is no room.
+    /// A cell for an object. `room` says whether that many more bytes may be committed. `None`:
+    /// there is no room.
     pub fn allocate(
         &mut self,
         pages: &mut Pages,
@@ -223,8 +224,7 @@ impl Segregated {
         }
     }
 
-    /// The span that serves a class: as before, else one with free cells, else one that is swept
-    /// for it.
+    /// The span that serves a class: the serving one, else one with free cells, else one swept now.
     fn serving(&mut self, pages: &mut Pages, class: usize) -> Option<usize> {
         if self.serving[class].is_none() {
             let next = self.partial[class].pop();
@@ -277,16 +277,16 @@ impl Segregated {
         Some(start)
     }
 
-    /// The lowest free run of so many small pages.
+    /// The lowest free run of `blocks` small pages.
     fn run(&self, blocks: usize) -> Option<(u32, usize)> {
         self.chunks.iter().find_map(|(page, free)| {
-            // A bit stays where as many bits above it are set.
+            // Keeps a bit if all of the next `blocks - 1` bits are set too.
             let runs = (1..blocks).fold(*free, |runs, by| runs & (free >> by));
             (runs != 0).then(|| (*page, runs.trailing_zeros() as usize))
         })
     }
 
-    /// After marking: empty spans go back, all others wait to be swept.
+    /// After marking: releases empty spans and queues all others for sweeping.
     pub fn start_sweeping(&mut self, pages: &mut Pages) {
         self.serving.fill(None);
         self.partial.iter_mut().chain(&mut self.unswept).for_each(Vec::clear);
@@ -341,18 +341,18 @@ impl Segregated {
             let mask = 1 << (at % 64);
             if pages[page].is_marked(offset) {
                 span.free[at / 64] &= !mask;
-                // SAFETY: what is marked is taken.
+                // SAFETY: marked cells are taken.
                 span.used_bytes += unsafe { object_bytes(span.cell(at), span.cell_bytes) };
             } else {
                 span.free[at / 64] |= mask;
             }
         }
-        // An array that was born old has its elements, marked too, within its cell.
+        // An old-born array's elements, also marked, lie within its cell.
         pages[page].clear_marks_within(first..first + span.bytes);
         self.work.swept += 1;
     }
 
-    /// Sweeps all that waits: a collection begins with that.
+    /// Sweeps all waiting spans: a collection begins with this.
     pub fn complete_sweeping(&mut self, pages: &mut Pages) {
         for class in 0..self.unswept.len() {
             for start in std::mem::take(&mut self.unswept[class]) {
@@ -362,8 +362,8 @@ impl Segregated {
         }
     }
 
-    /// Each span by address: where it lies, bytes of its cells, and its cells' starts with whether
-    /// one holds an object. Of a span that waits to be swept, only what is marked is one.
+    /// Each span by address: its place, bytes of its cells, and its cells' starts with whether each
+    /// holds an object. In an unswept span only marked cells count as objects.
     pub fn walk<'a>(
         &'a self,
         pages: &'a Pages,
@@ -384,7 +384,7 @@ impl Segregated {
         })
     }
 
-    /// What is wrong: place, expected, found.
+    /// A broken invariant: place, expected, found.
     pub fn check(&self, pages: &Pages) -> Result<(), (String, String, String)> {
         let (mut used, mut committed) = (0, 0);
         for (addresses, cell_bytes, cells) in self.walk(pages) {

@@ -1,7 +1,7 @@
 //! A set of slot numbers, visited in rising order: the remembered set of the program's table.
 //!
-//! In V8 the table is one large array, whose remembered set has a bit a word and is visited by
-//! address. So here, by slot number.
+//! In V8 the table is one large array. Its remembered set has a bit a word and is visited by
+//! address. So this set is visited by slot number.
 
 /// Slots whose object may be young.
 #[derive(Debug, Default)]

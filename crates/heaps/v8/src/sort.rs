@@ -1,9 +1,9 @@
-//! Sorting exactly as the C++ library of the released Node binaries sorts.
+//! Sorts exactly as the C++ library of the released Node binaries does.
 //!
-//! V8 sorts pages with `std::sort`, which is not stable: pages with as many live bytes come in an
-//! order that depends on the algorithm. Which of two equal pages is swept first decides where the
-//! next object lies, so that the algorithm is part of the rules. It is libstdc++'s introsort:
-//! quicksort with the median of three down to 16 elements, then one insertion sort over everything.
+//! V8 sorts pages with `std::sort`, which is not stable: the order of pages with equal live bytes
+//! depends on the algorithm. The order in which two equal pages are swept decides where the next
+//! object lies, so the algorithm is part of the rules. It is libstdc++'s introsort: quicksort with
+//! the median of three down to 16 elements, then one insertion sort over everything.
 
 const SMALL: usize = 16;
 
@@ -27,7 +27,7 @@ pub fn sort<T: Copy>(items: &mut [T], less: impl Fn(&T, &T) -> bool) {
     }
 }
 
-/// Moves the element at `at` down to its place; something not greater lies before.
+/// Moves the element at `at` down to its place; an element that is not greater lies below.
 fn insert<T: Copy>(items: &mut [T], less: &impl Fn(&T, &T) -> bool, at: usize) {
     let value = items[at];
     let mut hole = at;
@@ -89,7 +89,7 @@ fn partition<T: Copy>(items: &mut [T], less: &impl Fn(&T, &T) -> bool) -> usize 
     }
 }
 
-/// The library's way out of bad luck: sift down with a hole, then up.
+/// The library's fallback when quicksort degenerates: sift down with a hole, then up.
 fn heap_sort<T: Copy>(items: &mut [T], less: &impl Fn(&T, &T) -> bool) {
     let adjust = |items: &mut [T], top: usize, length: usize, value: T| {
         let (mut hole, mut child) = (top, top);
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(items, expected);
     }
 
-    /// Equal elements, in the order in which a program built with g++ 12 (libstdc++) left them:
+    /// Expects equal elements in the order that a program built with g++ 12 (libstdc++) gave:
     /// `std::sort` of 40 pairs `{i * 7 % 5, i}` by the first.
     #[test]
     fn equal_elements_come_as_from_libstdcxx() {

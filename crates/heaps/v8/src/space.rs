@@ -2,8 +2,8 @@
 //! a collection.
 //!
 //! Source: `PagedSpace` and `CompactionSpace` in V8's spaces.cc. A space bumps through a linear
-//! area; a refill gives the old area back and takes a whole node. The order in which a refill looks
-//! for memory (`OldGeneration::refill`) is what decides how far a heap grows.
+//! area; a refill returns the rest of the old area and takes a whole node. The order in which a
+//! refill looks for memory (`OldGeneration::refill`) decides how far a heap grows.
 
 use crate::counts::Counts;
 use crate::facts::{ADOPTED_ENOUGH_BYTES, PAGE_BYTES, Version};
@@ -25,7 +25,7 @@ pub struct Space {
     pub list: PageList,
     /// Its free list.
     pub free: FreeList,
-    /// Next byte of the linear area; 0: there is none.
+    /// Next byte of the linear area; 0: no area.
     pub top: usize,
     /// End of the linear area.
     pub limit: usize,
@@ -38,13 +38,13 @@ impl Space {
         Space { list: PageList::EMPTY, free: FreeList::new(categories), top: 0, limit: 0, size: 0 }
     }
 
-    /// Bytes in objects, those of the runtime's own pages included.
+    /// Bytes in objects, the runtime's own included.
     fn used_bytes(&self) -> usize {
         self.size - (self.limit - self.top)
     }
 }
 
-/// Old space with all that it is made of.
+/// Old space with all its parts.
 #[derive(Debug)]
 pub struct OldGeneration {
     /// The heap's pages.
@@ -57,28 +57,28 @@ pub struct OldGeneration {
     pub spaces: Vec<Space>,
     /// What waits to be swept.
     pub sweeper: Sweeper,
-    /// Spans in place of the spaces' pages, where the strategy is one of size classes.
+    /// Spans instead of the spaces' pages, for a strategy of size classes.
     pub segregated: Option<Segregated>,
-    /// Old space and old large objects may take so many bytes.
+    /// Most bytes of old space and old large objects together.
     pub limit_bytes: usize,
     /// Bytes of one semi-space.
     semi_space_bytes: usize,
     /// Committed for large objects, old and young.
     pub large_bytes: usize,
-    /// Bytes of old large objects themselves.
+    /// Bytes of old large objects themselves, without their pages' rests.
     pub old_large_bytes: usize,
-    /// The strategy's other search is on.
+    /// Whether the strategy's other search is on.
     pub switched: bool,
-    /// Bytes that linear areas took and did not give back in this cycle, and live ones of whole
-    /// pages that became old. No linear area is open when a cycle ends.
+    /// Bytes that linear areas took in this cycle and did not return, and live bytes of whole pages
+    /// that became old. No linear area is open when a cycle ends.
     pub taken_bytes: u64,
-    /// Pages of the runtime's own objects, and the bytes of these objects.
+    /// Number of pages with the runtime's own objects, and the bytes of these objects.
     pub(crate) base: (usize, usize),
-    /// Pages that were added before this cycle.
+    /// Pages added before this cycle.
     pages_before: u64,
-    /// Each refill, where it was asked for.
+    /// The log of refills, if asked for.
     pub refills: Option<Log>,
-    /// Work so far; the searches of free lists and the sweeper count their own.
+    /// Work so far; free lists count their searches and the sweeper its pages.
     pub work: Counts,
 }
 
@@ -113,7 +113,7 @@ impl OldGeneration {
         }
     }
 
-    /// Adds a page of the runtime's own objects, which waits to be swept.
+    /// Adds a page of the runtime's own objects that waits to be swept.
     pub fn add_base_page(&mut self, live_bytes: u32, remembered: bool) {
         if let Some(page) = self.pages.take_base(live_bytes, self.strategy.categories()) {
             self.pages.push_back(&mut self.spaces[MAIN].list, page);
@@ -124,7 +124,7 @@ impl OldGeneration {
         }
     }
 
-    /// The workload's pages of the main space, in its order.
+    /// The workload's pages of the main space, in list order.
     pub fn own_pages(&self) -> Vec<u32> {
         let mut pages = self.pages.of(&self.spaces[MAIN].list);
         pages.retain(|&page| self.pages[page].base_bytes == 0);
@@ -137,13 +137,13 @@ impl OldGeneration {
         self.spaces[MAIN].used_bytes().saturating_sub(self.base.1) + cells
     }
 
-    /// Pages that were added since the last full collection.
+    /// Pages added since the last full collection.
     pub fn new_pages(&self) -> u64 {
         self.work.new_pages - self.pages_before
     }
 
-    /// Committed bytes of the main space beyond the start's; 0 where a compaction left fewer pages
-    /// than the runtime's own objects had.
+    /// Committed bytes of the main space beyond those at the start; 0 if a compaction left fewer
+    /// pages than the runtime's own objects had.
     pub fn main_committed_bytes(&self) -> usize {
         self.spaces[MAIN].list.length.saturating_sub(self.base.0) * PAGE_BYTES + self.span_bytes()
     }
@@ -177,7 +177,7 @@ impl OldGeneration {
         })
     }
 
-    /// All tasks of a collection and the program share the spans.
+    /// The program and all tasks of a collection share the spans.
     fn allocate_cell(&mut self, bytes: usize) -> Option<usize> {
         let room = self.limit_bytes.saturating_sub(self.committed_bytes());
         let cells = self.segregated.as_mut()?;
@@ -228,8 +228,8 @@ impl OldGeneration {
         found
     }
 
-    /// In the free list; on pages that were swept meanwhile; by sweeping; on a page of the main
-    /// space; on a new page; at last by sweeping everything.
+    /// Looks in the free list, on pages swept meanwhile, by sweeping, on a page of the main space,
+    /// on a new page, and last by sweeping everything.
     fn find_area(&mut self, space: usize, bytes: usize, origin: Origin) -> Found {
         if self.take_node(space, bytes, origin) {
             return Found::Step(self.spaces[space].free.step);
@@ -271,7 +271,7 @@ impl OldGeneration {
         if self.take_node(space, bytes, origin) { how } else { Found::Nowhere }
     }
 
-    /// Takes a node as the linear area.
+    /// Makes a node the linear area.
     #[inline(never)] // Profiles tell it apart.
     fn take_node(&mut self, space: usize, bytes: usize, origin: Origin) -> bool {
         self.free_linear_area(space);
@@ -289,7 +289,7 @@ impl OldGeneration {
         true
     }
 
-    /// Gives the rest of the linear area to the free list.
+    /// Returns the rest of the linear area to the free list.
     pub fn free_linear_area(&mut self, space: usize) {
         let area = &mut self.spaces[space];
         let (top, bytes) = (area.top, area.limit - area.top);
@@ -302,7 +302,7 @@ impl OldGeneration {
         }
     }
 
-    /// Takes pages over that were swept.
+    /// Adopts swept pages.
     pub(crate) fn adopt(&mut self, space: usize) {
         let mut added = 0;
         while let Some(page) = self.sweeper.swept.pop() {
@@ -320,14 +320,14 @@ impl OldGeneration {
         }
     }
 
-    /// Books a swept page with what the sweep found instead of what marking found.
+    /// Books a swept page by the sweep's figures instead of marking's.
     fn refine(&mut self, page: u32) {
         let books = &mut self.pages[page];
         self.spaces[MAIN].size -= (books.live_bytes - books.allocated_bytes) as usize;
         books.live_bytes = 0;
     }
 
-    /// Adds a page to a space; returns the bytes that it has in nodes.
+    /// Adds a page to a space; returns the bytes in the page's nodes.
     pub fn add_page(&mut self, space: usize, page: u32) -> usize {
         self.pages[page].owner = if space == MAIN { Owner::Old } else { Owner::Compaction };
         self.pages.push_back(&mut self.spaces[space].list, page);
@@ -360,13 +360,14 @@ impl OldGeneration {
         pages.saturating_sub(self.base.0) * PAGE_BYTES + self.large_bytes + self.span_bytes()
     }
 
-    /// Whether the limit leaves room for so many bytes (`Heap::CanExpandOldGeneration`): in what
-    /// pages of the main space may hold and old large objects, and in the whole heap, pages of
-    /// compaction spaces and semi-spaces included, for which the limit has three semi-spaces more.
+    /// Whether the limit leaves room for `bytes` more bytes (`Heap::CanExpandOldGeneration`). Two
+    /// sums count: the areas of main-space pages with old large objects; and the whole heap's
+    /// committed bytes, pages of compaction spaces and semi-spaces included. The second limit is
+    /// three semi-spaces higher.
     pub fn has_room_for(&self, bytes: usize) -> bool {
         let area = self.pages.area_bytes();
         let capacity = self.spaces[MAIN].list.length * area + self.old_large_bytes;
-        // The runtime's pages are beside the limit, and may be in a compaction space.
+        // The limit leaves the runtime's pages out; they may be in a compaction space.
         capacity + self.span_bytes() + bytes <= self.limit_bytes + self.base.0 * area
             && self.committed_bytes() + bytes <= self.limit_bytes + self.semi_space_bytes
     }
@@ -389,7 +390,7 @@ impl OldGeneration {
         true
     }
 
-    /// Sweeps all that waits, and takes it over.
+    /// Sweeps all waiting pages and adopts them.
     pub fn complete_sweeping(&mut self) {
         if let Some(cells) = &mut self.segregated {
             cells.complete_sweeping(&mut self.pages);
@@ -401,8 +402,8 @@ impl OldGeneration {
         }
     }
 
-    /// After a full collection, where the strategy wants its pages in an order: sweeps all, and
-    /// links the pages anew, so that the one linked last comes first.
+    /// After a full collection, for a strategy with a page order: sweeps everything and links the
+    /// pages anew. The page linked last comes first.
     pub fn order_pages(&mut self) {
         if self.strategy.order == PageOrder::LinkedLast {
             return;
@@ -419,7 +420,7 @@ impl OldGeneration {
         }
     }
 
-    /// After a full collection: decides by which search the next cycle allocates.
+    /// After a full collection: chooses the search of the next cycle.
     pub fn end_cycle(&mut self) {
         self.pages_before = self.work.new_pages;
         if let Some(log) = &mut self.refills {
@@ -437,7 +438,7 @@ impl OldGeneration {
         };
     }
 
-    /// Gives a page back that has no object.
+    /// Releases a page without objects.
     pub fn release_page(&mut self, page: u32) {
         self.spaces[MAIN].free.unlink_page(&mut self.pages, page);
         self.pages.release(page);

@@ -9,7 +9,7 @@ use heaplab_heap::parameter::bytes;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Which pages a full collection empties.
+/// The pages that a full collection empties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compact {
     /// None (`--never-compact`).
@@ -42,25 +42,25 @@ pub struct Spec {
     pub shape: Shape,
     /// One semi-space.
     pub semi_space_bytes: usize,
-    /// Old space and large objects at most.
+    /// Most bytes of old space and large objects.
     pub limit_bytes: usize,
     /// Tasks of a scavenge.
     pub tasks: usize,
     /// The pages that the runtime's own objects fill, in the order of their space.
     pub base: Option<Vec<OwnPage>>,
-    /// A full collection after each so many births; 0: only those of the workload.
+    /// Runs a full collection after each `every` births; 0: only the workload's.
     pub every: u64,
-    /// A full collection when the old generation has grown by this much, percent.
+    /// Growth of the old generation that makes a full collection due, percent.
     pub overhead_percent: Option<u32>,
-    /// Forced collections are left out.
+    /// Leaves out forced collections.
     pub own_collections: bool,
-    /// Of regular compaction: free percentage from which each full collection empties a page, in
-    /// their order; where none is left, the version's. V8 computes it from a speed that it measures
-    /// by the clock, so that only a real run knows it.
+    /// For regular compaction: the free percentage from which each full collection empties a page,
+    /// in order; after the last one, the version's own. V8 computes the percentage from a speed
+    /// measured by the clock, so only a real run knows it.
     pub free_percents: Vec<u32>,
-    /// Free blocks by category are told at each full collection.
+    /// Reports free blocks by category at each full collection.
     pub categories: bool,
-    /// Parameters as they were given.
+    /// Parameters as given.
     given: Vec<(String, String)>,
 }
 
@@ -80,17 +80,16 @@ pub struct SpecError {
     found: String,
 }
 
-/// Limit where none is given: V8 has none of its own, its embedder takes it from the machine's
-/// memory.
+/// Default limit. V8 has none of its own: its embedder derives one from the machine's memory.
 const LIMIT_BYTES: usize = 64 << 30;
 
-/// Bytes of a file of the runtime's own objects at most.
+/// Most bytes of a file with the runtime's own objects.
 const BASE_BYTES_MAX: u64 = 16 << 20;
 
 /// `ScavengerCollector::kMaxScavengerTasks`.
 const TASKS_MAX: usize = 8;
 
-/// Parameters, as the command line lists them.
+/// Parameters, in the order of the command line's list.
 pub const PARAMETERS: [Parameter; 12] = [
     Parameter {
         name: "version",
@@ -190,10 +189,9 @@ impl Default for Spec {
 }
 
 impl Spec {
-    /// Reads what stands behind `v8:`.
+    /// Parses the text behind `v8:`.
     ///
-    /// # Errors
-    /// What is not known, with what would be.
+    /// # Errors The unknown part, with the known ones.
     pub fn parse(text: &str) -> Result<Spec, SpecError> {
         let (first, rest) = text.split_once(',').unwrap_or((text, ""));
         let (strategy, rest) = if first.contains('=') { (None, text) } else { (Some(first), rest) };
@@ -206,8 +204,7 @@ impl Spec {
 
     /// A strategy's name and parameters.
     ///
-    /// # Errors
-    /// What is not known, with what would be.
+    /// # Errors The unknown part, with the known ones.
     pub fn of<'a>(
         strategy: Option<&str>,
         parameters: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -220,11 +217,11 @@ impl Spec {
             spec.set(name, value)?;
             spec.given.push((name.into(), value.into()));
         }
-        // Not before the version is known.
+        // The version is known from here on.
         let area = spec.version.area_bytes;
         if let (None, Some(path)) = (&spec.base, spec.named_file("base")) {
             let text = read_file("base", &path, BASE_BYTES_MAX)?;
-            // Segregated old space has its own pages, without holes.
+            // Segregated old space has its own pages, which have no holes.
             let block = match spec.strategy.segregated {
                 None => spec.strategy.minimum_block(),
                 Some(_) => usize::MAX,
@@ -257,7 +254,7 @@ impl Spec {
         Ok(spec)
     }
 
-    /// Files that it was read from: a strategy of one's own, the runtime's own objects.
+    /// Files that the spec was read from: a strategy of one's own, the runtime's own objects.
     pub fn files(&self) -> Vec<PathBuf> {
         let base = self
             .named_file("base")
@@ -265,7 +262,7 @@ impl Spec {
         self.named_file("file").into_iter().chain(base).collect()
     }
 
-    /// What was given last for a parameter that names a file.
+    /// The last value of a parameter that names a file.
     fn named_file(&self, name: &str) -> Option<PathBuf> {
         self.given.iter().rev().find(|(given, _)| given == name).map(|(_, value)| value.into())
     }
@@ -319,7 +316,7 @@ impl Spec {
                 let tasks = value.parse().ok().filter(|tasks| (1..=TASKS_MAX).contains(tasks));
                 self.tasks = tasks.ok_or_else(|| wrong("tasks", "1 to 8"))?;
             }
-            // Read when the version is known.
+            // Read once the version is known.
             "base" if !value.bytes().all(|byte| byte.is_ascii_digit() || b"+r".contains(&byte)) => {
                 self.base = None;
             }
@@ -368,7 +365,7 @@ impl Spec {
         Ok(())
     }
 
-    /// The pages that the runtime's own objects fill: as given, else as the version has them.
+    /// The pages that the runtime's own objects fill: the given ones, else the version's.
     pub fn base_pages(&self) -> Vec<OwnPage> {
         let keeps_small_blocks = self.strategy.minimum_block() < 2040;
         let base =
@@ -381,21 +378,20 @@ impl Spec {
         self.base.clone().unwrap_or_else(|| known().collect())
     }
 
-    /// Addresses to reserve: what the limit allows, semi-spaces, and copies while a collection
-    /// runs.
+    /// Bytes of addresses to reserve: the limit, semi-spaces, and copies during a collection.
     pub fn reserved_bytes(&self) -> usize {
         (3 * self.limit_bytes.min(1 << 40)).max(1 << 32) + 4 * self.semi_space_bytes
     }
 }
 
-/// A page's live bytes, with an `r` behind where it has a remembered set.
+/// A page's live bytes; an `r` behind them means a remembered set.
 fn base_page(text: &str) -> Option<OwnPage> {
     let size = text.strip_suffix('r').unwrap_or(text).parse().ok()?;
     (size > 0).then(|| OwnPage::of_bytes(size, text.ends_with('r')))
 }
 
-/// The strategy that the TOML file at `path` describes. Its size is bounded: a table of boundaries
-/// is some kilobytes.
+/// The strategy in the TOML file at `path`. The file's size is bounded: a table of boundaries takes
+/// some kilobytes.
 fn read_strategy(path: &str) -> Result<Strategy, SpecError> {
     const STRATEGY_BYTES_MAX: u64 = 1 << 20;
     let text = read_file("file", Path::new(path), STRATEGY_BYTES_MAX)?;
@@ -406,7 +402,7 @@ fn read_strategy(path: &str) -> Result<Strategy, SpecError> {
     })
 }
 
-/// The text of the file that a parameter names.
+/// The text of a parameter's file.
 fn read_file(what: &'static str, path: &Path, bytes_max: u64) -> Result<String, SpecError> {
     let wrong = |expected| SpecError { what, expected, found: path.display().to_string() };
     let about = std::fs::metadata(path)

@@ -1,27 +1,26 @@
-//! Free-list strategies as plain data: categories, and in which order a request looks at them.
+//! Free-list strategies as plain data: categories, and the order in which a request looks at them.
 //!
 //! Source: the document "Reducing heap fragmentation in V8", and `FreeListLegacy`,
 //! `FreeListFastAlloc`, `FreeListMany`, `FreeListManyCached`, `FreeListManyCachedFastPath` and
 //! `FreeListManyCachedOrigin` in V8's spaces.h and spaces.cc. V8 has a class for each; here one
-//! interpreter ([`crate::free_list`]) reads a list of steps. The cache of ManyCached changes which
-//! categories are skipped because they are empty, never which node is found, so that it is no part
-//! of a strategy.
+//! interpreter ([`crate::free_list`]) reads a list of steps. ManyCached's cache changes which empty
+//! categories are skipped, never which node is found. So it is no part of a strategy.
 
 use crate::facts::WORD_BYTES;
 use crate::segregated::Segregation;
 use heaplab_heap::Origin;
 
-/// A category, seen from a request.
+/// A category, relative to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// The category that a free block of the request's size would be in.
+    /// The category of a free block as large as the request.
     Own,
     /// The first category, from `floor` on, whose smallest block exceeds the request by
     /// `room_bytes`; else the last.
     Room {
         /// Lowest category to consider.
         floor: usize,
-        /// Bytes that are to be left over.
+        /// Bytes that must be left over.
         room_bytes: usize,
     },
     /// This one.
@@ -35,25 +34,25 @@ pub enum Bound {
 pub enum When {
     /// Always.
     Always,
-    /// For requests up to so many bytes.
+    /// For requests up to this many bytes.
     UpTo(usize),
-    /// Where this category is not the last.
+    /// If this category is not the last.
     Below(Bound),
-    /// Where the request's own category is this one.
+    /// If the request's own category is this one.
     OwnIs(usize),
 }
 
 /// How a category is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// Only at the first node of its first page.
+    /// Only the first node of the category's first page.
     Top,
-    /// At each node, until one is large enough.
+    /// Every node, until one is large enough.
     All,
 }
 
-/// One step of a search: categories `from..=to` in that order (downwards where `to` is lower and
-/// `down`).
+/// One step of a search: the categories `from..=to` in this order; with `down`, from the higher
+/// `from` to the lower `to`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Whether the step is taken.
@@ -62,20 +61,20 @@ pub struct Step {
     pub from: Bound,
     /// Category at which the step ends.
     pub to: Bound,
-    /// Whether that one is looked at too.
+    /// Whether the step includes `to`.
     pub inclusive: bool,
-    /// From the high to the low: `from` is then the higher bound.
+    /// Goes downwards: `from` is the higher bound.
     pub down: bool,
     /// How each is looked at.
     pub look: Look,
 }
 
-/// How much of a freed block a later request is sure to find.
+/// The part of a freed block that a later request is sure to find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guarantee {
-    /// The smallest block of its category, and in the last category all of the block.
+    /// The smallest block of its category; the whole block in the last category.
     CategoryMinimum,
-    /// The largest block of the category below, and in the last category all of the block where
+    /// The largest block of the category below; the whole block in the last category if
     /// `last_whole`.
     CategoryBelow {
         /// The last category is searched node by node.
@@ -83,42 +82,43 @@ pub enum Guarantee {
     },
 }
 
-/// Which page a compaction space takes from the main space.
+/// The page that a compaction space takes from the main space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Steal {
-    /// The first page of the largest category that has one, down to the request's own.
+    /// The first page of the largest category with a page, down to the request's own category.
     LargestFirst,
-    /// The first page of the next category above the request's own that has one, then of its own,
-    /// where the request may not fit.
+    /// The first page of the next category with a page above the request's own; else the first of
+    /// the own category, where the request may not fit.
     NextAbove,
 }
 
-/// In which order the pages of a category serve requests.
+/// The order in which a category's pages serve requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PageOrder {
-    /// The page whose category was linked last comes first; pages are swept when an allocation
-    /// asks for it.
+    /// The page whose category was linked last comes first. Pages are swept when an allocation
+    /// needs memory.
     #[default]
     LinkedLast,
-    /// All pages are swept at the end of a full collection, and those with the most objects come
-    /// first, so that the emptiest can become empty (`MapSpace::SortFreeList`).
+    /// A full collection ends with sweeping all pages. Pages with the most objects come first, so
+    /// that the emptiest can become empty (`MapSpace::SortFreeList`).
     FullestFirst,
-    /// The same with the fewest objects first: what fullest first is held against.
+    /// The same with the fewest objects first: the comparison for fullest first.
     EmptiestFirst,
 }
 
-/// When a strategy searches another way until the next full collection, which decides anew. The
-/// document's conclusion (different free lists by context, switched while running) and its second
-/// idea for the future (lots of allocations: bump; few: precise); it gives no figure.
+/// The condition for a strategy's other search. Each full collection decides anew, for the time
+/// until the next one. The document's conclusion proposes different free lists by context, switched
+/// while running, and its second idea for the future is: lots of allocations: bump; few: precise.
+/// It gives no figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// The collection leaves more than so many hundredths of the limit committed.
+    /// The collection leaves more than this percentage of the limit committed.
     Pressure(usize),
-    /// Old space took less since the collection before than so many hundredths of what lives in it.
+    /// Since the previous collection old space took less than this percentage of its live bytes.
     FewAllocations(usize),
 }
 
-/// Another search for everybody, while a condition holds.
+/// Another search for everybody while a condition holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Switch {
     /// The condition.
@@ -134,8 +134,7 @@ pub struct Strategy {
     pub name: String,
     /// What it is, in a line.
     pub summary: &'static str,
-    /// Smallest block of each category, rising. The first is the smallest block that is kept at
-    /// all.
+    /// Smallest block of each category, rising. Blocks below the first are not kept.
     pub minimums: Vec<usize>,
     /// Search of the program's compiled code.
     pub generated: Vec<Step>,
@@ -151,9 +150,9 @@ pub struct Strategy {
     pub order: PageOrder,
     /// Another search at times.
     pub switch: Option<Switch>,
-    /// Spans of size classes in place of pages with free lists.
+    /// Spans of size classes instead of pages with free lists.
     pub segregated: Option<Segregation>,
-    /// The category of each number of words, once [`Strategy::prepare`] has made it.
+    /// Category by number of words; made by [`Strategy::prepare`].
     pub by_words: Vec<u16>,
 }
 
@@ -163,12 +162,12 @@ impl Strategy {
         self.minimums.len()
     }
 
-    /// The smallest block that is kept; smaller ones are waste.
+    /// The smallest block kept; smaller ones are waste.
     pub fn minimum_block(&self) -> usize {
         self.minimums[0]
     }
 
-    /// The category of a free block, or of a request, of so many bytes.
+    /// The category of a free block or a request of `bytes` bytes.
     #[inline]
     pub fn category(&self, bytes: usize) -> usize {
         match self.by_words.get(bytes / WORD_BYTES) {
@@ -178,8 +177,7 @@ impl Strategy {
         }
     }
 
-    /// Makes the table that [`Strategy::category`] looks sizes up in. Boundaries must not change
-    /// afterwards.
+    /// Makes the lookup table of [`Strategy::category`]. Boundaries must not change afterwards.
     pub fn prepare(&mut self) {
         self.by_words.clear();
         let words = self.minimums.last().map_or(0, |last| last / WORD_BYTES + 1);
@@ -187,7 +185,7 @@ impl Strategy {
         self.by_words = (0..words).map(category).collect();
     }
 
-    /// What the free blocks of a category are called: `(free, 256 to 511 bytes)`.
+    /// The name of a category's free blocks: `(free, 256 to 511 bytes)`.
     pub fn category_name(&self, category: usize) -> String {
         match (self.minimums.get(category), self.minimums.get(category + 1)) {
             (Some(from), Some(next)) => format!("(free, {from} to {} bytes)", next - 1),
@@ -206,7 +204,7 @@ impl Strategy {
         }
     }
 
-    /// Whether a request of so many bytes takes `step`.
+    /// Whether a request of `bytes` bytes takes `step`.
     #[inline]
     pub fn is_taken(&self, step: &Step, bytes: usize) -> bool {
         match step.when {
@@ -217,8 +215,8 @@ impl Strategy {
         }
     }
 
-    /// How a request of so many bytes looks at `category` in the course of `steps`; `None`: not at
-    /// all.
+    /// The way in which a request of `bytes` bytes looks at `category` during `steps`; `None`: it
+    /// does not.
     pub fn looked_at(&self, steps: &[Step], category: usize, bytes: usize) -> Option<Look> {
         let looks = steps.iter().filter(|step| self.is_taken(step, bytes)).filter_map(|step| {
             let (from, to) = (self.resolve(step.from, bytes), self.resolve(step.to, bytes));
@@ -233,7 +231,7 @@ impl Strategy {
         looks.max_by_key(|look| *look == Look::All)
     }
 
-    /// The category that `bound` means for a request.
+    /// The category of `bound` for a request.
     #[inline]
     pub fn resolve(&self, bound: Bound, bytes: usize) -> usize {
         let last = self.categories() - 1;
@@ -247,7 +245,7 @@ impl Strategy {
         }
     }
 
-    /// What a request may count on after a block of so many bytes was freed.
+    /// The bytes that a request is sure to find after a block of `freed_bytes` bytes was freed.
     pub fn guaranteed(&self, freed_bytes: usize) -> usize {
         if freed_bytes < self.minimums[0] {
             return 0;
@@ -271,8 +269,8 @@ pub(crate) const fn step(when: When, from: Bound, to: Bound, inclusive: bool, lo
 const LAST: Step = step(When::Always, Bound::Last, Bound::Last, true, Look::All);
 const PRECISE: [Step; 2] = [step(When::Always, Bound::Own, Bound::Last, false, Look::Top), LAST];
 
-/// Legacy's ascent: from the category that surely has room, then the last whole, then one look at
-/// small ones.
+/// Legacy's ascent: first categories that surely have room, then every node of the last one, then
+/// one look at small categories.
 const LEGACY_ROOM: Bound = Bound::Room { floor: 2, room_bytes: 8 };
 const LEGACY: [Step; 4] = [
     step(When::Always, LEGACY_ROOM, Bound::Last, false, Look::Top),

@@ -1,8 +1,8 @@
 //! Sweeping: lazily, page by page, when an allocation asks for it.
 //!
 //! Source: V8's sweeper.cc. Pages wait in a list sorted by live bytes, most first, and are taken
-//! from its end, so that the emptiest is swept first; pages that a collection promoted as a whole
-//! join at the end and so come before all others.
+//! from its end: the emptiest is swept first. Pages that a collection promoted as a whole join at
+//! the end and come before all others.
 
 use crate::free_list::free_unlinked;
 use crate::object;
@@ -10,16 +10,16 @@ use crate::page::Pages;
 use crate::sort;
 use crate::strategy::Strategy;
 
-/// Pages that wait to be swept, and pages that were swept and nobody has taken yet.
+/// Pages that wait to be swept, and swept pages that nobody has adopted yet.
 #[derive(Debug, Default)]
 pub struct Sweeper {
-    /// A full collection has been, and its sweeping was not ended.
+    /// A full collection has begun sweeping, and the sweeping is not complete.
     pub in_progress: bool,
     /// Waiting; the next one is the last.
     pub waiting: Vec<u32>,
     /// Swept; the next one to be adopted is the last.
     pub swept: Vec<u32>,
-    /// Bytes of blocks too small for any list that this sweeping found.
+    /// Bytes of blocks too small for any list, found by this sweeping.
     pub wasted: usize,
     /// Pages swept so far, for studies.
     pub swept_pages: u64,
@@ -39,9 +39,9 @@ impl Sweeper {
         sort::sort(&mut self.waiting, |a, b| pages[*a].live_bytes > pages[*b].live_bytes);
     }
 
-    /// Puts pages with a remembered set behind all others while a scavenge runs: the scavenger
-    /// takes them out, visits them in the order of their space (`space`), and adds what is unswept
-    /// again. Returns the list to be restored.
+    /// Puts pages with a remembered set behind all others for the time of a scavenge, in the order
+    /// of their space (`space`): the scavenger takes them out, visits them, and adds the unswept
+    /// ones again. Returns the old list for [`Sweeper::end_scavenge`].
     pub fn begin_scavenge(&mut self, pages: &Pages, space: &[u32]) -> Vec<u32> {
         let before = self.waiting.clone();
         self.waiting.retain(|&page| !pages[page].remembered);
@@ -50,14 +50,14 @@ impl Sweeper {
         before
     }
 
-    /// Restores the list after a scavenge. Pages that were swept meanwhile are on it still, and
-    /// count when they are met.
+    /// Restores the list after a scavenge. Pages swept during the scavenge are still on it, and
+    /// count when a sweep meets them.
     pub fn end_scavenge(&mut self, before: Vec<u32>) {
         self.waiting = before;
     }
 
-    /// Sweeps until a page gave a block that serves `required` bytes (0: never enough), or so many
-    /// pages; returns the most that a page guarantees.
+    /// Sweeps until a page guarantees a block for `required` bytes (0: never), or `pages_max` pages
+    /// were swept. Returns the most that any page guarantees.
     pub fn sweep_some(
         &mut self,
         pages: &mut Pages,
@@ -83,8 +83,8 @@ impl Sweeper {
     }
 }
 
-/// Puts what lies between marked objects into the page's categories, upwards; returns what a
-/// request may count on.
+/// Puts the free bytes between marked objects into the page's categories, upwards; returns the
+/// bytes that a request is sure to find.
 #[inline(never)] // Profiles tell it apart.
 fn sweep_page(pages: &mut Pages, strategy: &Strategy, page: u32) -> usize {
     pages[page].unswept = false;
@@ -110,7 +110,7 @@ fn sweep_page(pages: &mut Pages, strategy: &Strategy, page: u32) -> usize {
     strategy.guaranteed(most)
 }
 
-/// Frees a block; returns its bytes unless it is waste.
+/// Frees a block; returns its bytes, or 0 for waste.
 fn free_block(pages: &mut Pages, strategy: &Strategy, start: usize, bytes: usize) -> usize {
     free_unlinked(pages, strategy, start, bytes).map_or(0, |_| bytes)
 }

@@ -1,4 +1,4 @@
-//! The heap as parts: each page a chunk with its header, what is in objects, and what is free.
+//! The heap as parts: each page is a chunk with its header, its objects and its free bytes.
 
 use crate::check::page_parts;
 use crate::facts::{PAGE_BYTES, SYSTEM_PAGE_BYTES};
@@ -49,8 +49,8 @@ pub fn parts(heap: &V8Heap) -> Vec<Part> {
     out
 }
 
-/// Spans of size classes: runs of objects, free cells, and the rest behind the last cell. What an
-/// object leaves of its cell counts as the object's.
+/// Spans of size classes: runs of objects, free cells, and the rest behind the last cell. The rest
+/// of an object's cell counts as the object's.
 fn spans(all: &Parts, out: &mut Vec<Part>) {
     let Some(cells) = &all.old.segregated else { return };
     for (addresses, cell_bytes, cells) in cells.walk(&all.old.pages) {
@@ -87,8 +87,7 @@ fn chunk(pages: &Pages, page: u32, bytes: usize, out: &mut Vec<Part>) {
 }
 
 impl V8Heap {
-    /// Committed bytes of all spaces, as V8 counts them: a large object in whole pages of the
-    /// system.
+    /// Committed bytes of all spaces by V8's count: a large object takes whole pages of the system.
     pub(crate) fn walk_bytes(&self) -> u64 {
         debug_assert_eq!(PAGE_BYTES % SYSTEM_PAGE_BYTES, 0);
         let owned = |page: &crate::page::Page| {

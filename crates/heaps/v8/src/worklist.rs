@@ -1,5 +1,5 @@
-//! The scavenger's worklists: segments, so that the order of objects is last in, first out only
-//! within a segment.
+//! The scavenger's worklists. They consist of segments, so the order of objects is last in, first
+//! out only within a segment.
 //!
 //! Source: `Worklist` in V8's worklist.h. A task pushes to one segment and pops from another; a
 //! full one is published to a common pool (a stack), an empty pop segment is exchanged with the
@@ -7,7 +7,7 @@
 
 use crate::facts::SEGMENT_ENTRIES;
 
-/// Full segments, for whichever task takes one.
+/// Full segments, for any task.
 #[derive(Debug)]
 pub struct Pool<T>(Vec<Vec<T>>);
 
@@ -51,7 +51,7 @@ impl<T> Worklist<T> {
         self.pop.pop()
     }
 
-    /// Entries of the segment that is pushed to.
+    /// Entries of the push segment.
     pub fn pushed(&self) -> usize {
         self.push.len()
     }

@@ -1,8 +1,8 @@
-//! `segregated` beside the heap whose design it has: the same births, all in old space, and the
-//! same deaths in a real Go, and the bytes of spans after each forced collection.
+//! `segregated` against its model, a real Go: the same births, all in old space, the same deaths,
+//! and the bytes of spans after each forced collection.
 //!
-//! Go takes spans in an order of its own, and its spans hold its own objects too, so that the bytes
-//! are not equal; what is the same is classes, sizes of spans, and that empty spans go back.
+//! Go takes spans in an order of its own, and its spans hold its own objects too, so the bytes
+//! differ. Equal are the classes, the sizes of spans, and that empty spans go back.
 //! `cargo test -p heaplab-v8 --test against_installed_go -- --nocapture` prints the table.
 
 mod shapes;
@@ -27,7 +27,7 @@ fn have_go() -> bool {
     found
 }
 
-/// What an object of so many words takes: a header word besides, two words at least.
+/// Bytes of an object of `words` words: a header word more, two words at least.
 fn bytes(words: u32) -> u32 {
     (8 + words.max(1) * 8).max(16)
 }
@@ -82,7 +82,7 @@ fn spans_are_about_those_of_go() {
     let built = Command::new("go").args(["build", "-o"]).arg(&program).arg(source).status();
     assert!(built.unwrap().success(), "go build {source}");
     println!("| workload | collection | spans of Go | spans here | ratio |\n|---|---|---|---|---|");
-    // Objects of "large" are no cells: both sides keep them apart.
+    // Objects of "large" are not cells: both sides keep them apart.
     for shape in SHAPES.into_iter().filter(|shape| *shape != "large") {
         let steps = workload(shape, Length { births: 60_000, every: 15_000, seed: 23 });
         let (go, ours) = (in_go(&program, &steps), here(&steps));

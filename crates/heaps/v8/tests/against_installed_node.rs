@@ -1,8 +1,8 @@
-//! The judge itself: workloads in each Node that is installed and on this heap; old space is equal
-//! to the byte before and after each forced collection, for all six strategies, where nothing moves
-//! and where everything does.
+//! Compares with the judge itself: workloads run in each installed Node and on this heap. Old space
+//! is equal to the byte before and after each forced collection, for all six strategies, both where
+//! nothing moves and where everything does.
 //!
-//! The workloads are not those of the recorded figures: other lengths, other random numbers.
+//! The workloads differ from those of the recorded figures: other lengths, other random numbers.
 
 mod installed;
 mod oracle;
@@ -43,8 +43,8 @@ fn old_space_is_equal_to_the_byte_in_each_version() {
     }
 }
 
-/// Without a limit there are scavenges alone; close to it, with Node's own objects counted as V8
-/// does, full collections come at the same births too.
+/// Without a limit there are scavenges alone. Close to a limit full collections come at the same
+/// births too; this heap counts Node's own objects against the limit as V8 does.
 #[test]
 fn collections_of_its_own_are_those_of_each_version() {
     for node in facts::VERSIONS.map(|version| version.node) {

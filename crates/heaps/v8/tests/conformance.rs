@@ -81,8 +81,8 @@ fn new_space_begins_where_nothing_lies() {
     }
 }
 
-/// Found by fuzzing: what a remembered array object that died keeps alive moves, and its slot has
-/// another object meanwhile.
+/// Found by fuzzing: a dead remembered array object keeps its elements alive; they move while their
+/// slot holds another object.
 #[test]
 fn what_died_moves_without_the_slot() {
     let born = |slot, size| Operation::Allocate { slot, size, old: false };
@@ -96,8 +96,8 @@ fn what_died_moves_without_the_slot() {
     }
 }
 
-/// Near its limit a heap has no room to empty all pages: those that stay are swept, and nothing on
-/// them is lost. Found by fuzzing.
+/// Found by fuzzing: near its limit a heap has no room to empty all pages. The pages that stay are
+/// swept, and nothing on them is lost.
 #[test]
 fn pages_that_cannot_be_emptied_stay() {
     let born = |slot, size, old| Operation::Allocate { slot, size, old };

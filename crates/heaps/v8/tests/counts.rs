@@ -1,4 +1,4 @@
-//! What a study reads of a heap: counted work by who asked, and the order of pages.
+//! The figures that a study reads from a heap: work by source, and the order of pages.
 
 use heaplab_heap::witness::{Objects, Witness};
 use heaplab_heap::{Ask, Birth, Collected, Origin, World};
@@ -8,7 +8,7 @@ use heaplab_v8::{Spec, V8Heap};
 
 const SLOTS: u32 = 6_000;
 
-/// Births of 400 bytes into slots in a mixed order, with deaths of most, and full collections.
+/// Births of 400 bytes into slots in a mixed order, most of them dying, and full collections.
 fn run(name: &str) -> V8Heap {
     let mut heap = V8Heap::new(Spec::parse(name).unwrap()).unwrap();
     let mut world = Witness::new(SLOTS);

@@ -1,8 +1,8 @@
-//! The growing rule (`overhead`) against each Node that is installed: the limit after each full
-//! collection, and after which scavenges V8 begins to mark.
+//! The growing rule (`overhead`) against each installed Node: the limit after each full collection,
+//! and the scavenges after which V8 begins to mark.
 //!
-//! V8 prints its sizes in whole KB (`--trace-gc-verbose`), so that each comparison is made for the
-//! smallest and the largest size that a printed one may stand for.
+//! V8 prints its sizes in whole KB (`--trace-gc-verbose`). So each comparison runs for the smallest
+//! and for the largest size that a printed one may stand for.
 
 mod installed;
 
@@ -12,11 +12,11 @@ use heaplab_v8::pacing::Pacing;
 use std::process::Command;
 
 const KB: usize = 1024;
-/// Spaces that count against the limit (`OldGenerationSizeOfObjects`).
+/// Spaces that V8 counts against the limit (`OldGenerationSizeOfObjects`).
 const OLD: [&str; 5] =
     ["Old space", "Code space", "Map space", "Large object space", "Code large object space"];
 
-/// What V8 prints of its pacing, in the order of a run; sizes in KB.
+/// V8's messages on pacing, in the order of a run; sizes in KB.
 #[derive(Debug)]
 enum Event {
     Limit { old: usize, limit: usize },
@@ -53,7 +53,7 @@ struct Compared {
     not_begun: usize,
 }
 
-/// Pacings after a collection that left `old` KB: of the smallest size that may be, the largest.
+/// Pacings after a collection that left `old` KB: for the smallest and the largest possible size.
 fn pacings(version: &facts::Version, percent: u32, largest_mb: usize, old: usize) -> [Pacing; 2] {
     let new_bytes = SEMI_SPACE_BYTES / PAGE_BYTES * version.area_bytes;
     [old * KB, old * KB + KB - 1].map(|bytes| {
@@ -90,7 +90,7 @@ fn compare(version: &facts::Version, percent: u32, largest_mb: usize, text: &str
                 next = Some([smallest, largest]);
             }
             Event::Collection { full } => {
-                // A limit that V8 computes in a scavenge holds where it is lower: none was.
+                // A limit that V8 computes in a scavenge applies only if it is lower; none was.
                 if full {
                     (limit, marking) = (next, false);
                 }

@@ -1,5 +1,5 @@
-//! Strategies that change their search while they run: they are the fast one while their condition
-//! does not hold, and another one when it does.
+//! Strategies that change their search during a run: they equal the fast strategy while their
+//! condition does not hold, and another one while it does.
 
 mod shapes;
 
@@ -34,7 +34,7 @@ fn pressure_switches_where_half_of_the_limit_is_committed() {
     assert!(before > 5 << 20, "{first}: {fast:?}");
 }
 
-/// What old space took is what was promoted, where nothing moves within it.
+/// Where nothing moves within old space, it takes exactly the promoted bytes.
 #[test]
 fn feedback_switches_where_few_bytes_are_taken() {
     let mut outcomes = Vec::new();

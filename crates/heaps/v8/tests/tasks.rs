@@ -1,5 +1,5 @@
-//! Tasks of a scavenge: one order of many that V8 may have, the same in every run, and whichever it
-//! is, the same objects live.
+//! Tasks of a scavenge run in one of the orders that V8 may have, the same in every run. The order
+//! does not change which objects live.
 
 mod shapes;
 

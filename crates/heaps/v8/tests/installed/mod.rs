@@ -5,8 +5,8 @@ use heaplab_node::{NodeError, Spec, find};
 /// The versions that CI installs.
 const REQUIRED: [&str; 2] = ["13.14.0", "14.21.3"];
 
-/// Whether this Node is installed. Says so where it is not; fails where
-/// `HEAPLAB_REQUIRE_ORACLES=1`, for the versions that CI installs.
+/// Whether this Node is installed. If not, prints a line, or fails with `HEAPLAB_REQUIRE_ORACLES=1`
+/// for the versions that CI installs.
 pub fn have(version: &str) -> bool {
     let found = Spec::parse(&format!("version={version}"))
         .map_err(|error| error.to_string())

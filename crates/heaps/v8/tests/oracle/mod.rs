@@ -25,17 +25,16 @@ pub struct Setting<'a> {
     pub strategy: usize,
     /// `forced` or `own`.
     pub gc: &'a str,
-    /// Most megabytes of the old generation, Node's own objects included; 0: as many as each side
-    /// has by default.
+    /// Most megabytes of the old generation, Node's own objects included; 0: each side's default.
     pub limit_mb: usize,
 }
 
-/// What a page of code has beside its area (`MemoryChunkLayout`): its header and two guards, in
+/// Bytes of a page of code beside its area (`MemoryChunkLayout`): its header and two guards, in
 /// whole pages of the system.
 const CODE_PAGE_REST_BYTES: u64 = 3 * 4096;
 
-/// What Node's own objects count against the limit (`OldGenerationCapacity`): areas of pages, of
-/// which the start's snapshot cut the last ones short, and large objects.
+/// Bytes of Node's own objects that count against the limit (`OldGenerationCapacity`): large
+/// objects, and areas of pages; the last pages of the start's snapshot are cut short.
 fn own_capacity_bytes(real: &Run, header_bytes: usize) -> u64 {
     let of = |(name, state): &(String, SpaceState)| {
         let pages = state.committed_bytes.div_ceil(facts::PAGE_BYTES as u64);
@@ -78,9 +77,9 @@ impl Setting<'_> {
         heaplab_node::Spec::parse(&text).expect("a spec of the real Node")
     }
 
-    /// The forced collections on this heap, or all of its own, as the real run had them: with the
-    /// same free percentages from which pages are emptied, and the limit less what Node's own
-    /// objects take of it.
+    /// This heap's forced collections, or all of its own. It runs as the real one did: with the
+    /// same free percentages for emptying pages, and with the limit less the part that Node's own
+    /// objects take.
     pub fn ours(&self, steps: &[Step], real: &Real) -> Vec<Collection> {
         let version = facts::VERSIONS.iter().find(|version| version.node == self.node);
         let version = version.expect("a version that this heap has");
@@ -88,7 +87,7 @@ impl Setting<'_> {
         let text = format!("{strategy},version={},compact={}", version.name, self.compact);
         let text = format!("{text},gc={},categories=true", self.gc);
         let mut spec = Spec::parse(&text).expect("a spec of this heap");
-        // Where no page is as free as the percentage V8 says nothing: it is over 100.
+        // V8 names no percentage if no page is that free: a value over 100 stands for it.
         spec.free_percents = real.run.thresholds.iter().map(|one| one.unwrap_or(101)).collect();
         let base =
             own::from_toml(&real.own.to_toml(), version.area_bytes, spec.strategy.minimum_block());
@@ -103,7 +102,7 @@ impl Setting<'_> {
         let all = all.filter(|one| self.gc == "own" || one.cause == "forced").cloned();
         let mut all: Vec<Collection> = all.collect();
         for (ours, theirs) in all.iter_mut().zip(&real.run.collections) {
-            // What V8 says is of all spaces: its pages of code were swept too, or not yet.
+            // V8's figure covers all spaces, pages of code included, swept or not.
             let with_code = waste(ours).map(|bytes| bytes + real.own.code_waste_bytes);
             if waste(theirs) == with_code {
                 ours.free_lists.iter_mut().for_each(|lists| {
@@ -115,7 +114,7 @@ impl Setting<'_> {
     }
 }
 
-/// What a real Node made of a workload.
+/// A workload's results in a real Node.
 pub struct Real {
     /// Its collections.
     pub run: Run,
@@ -128,7 +127,7 @@ pub fn blocks(one: &Collection) -> Option<[&[FreeBlocks]; 2]> {
     one.free_lists.as_ref().map(|lists| [&lists.before[..], &lists.swept[..]])
 }
 
-/// Waste in free lists; where V8 collects of its own accord it does not say how much.
+/// Waste in free lists; unknown for V8's collections of its own accord.
 pub fn waste(one: &Collection) -> Option<u64> {
     one.free_lists.as_ref().map(|lists| lists.waste_bytes)
 }

@@ -30,10 +30,10 @@ impl Random {
     }
 }
 
-/// One thing that a workload does.
+/// One step of a workload.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
-    /// An array of so many words is born in a slot.
+    /// An array of this many words is born in a slot.
     Birth(u32, u32),
     /// What a slot holds dies.
     Death(u32),
@@ -143,7 +143,7 @@ pub fn slots(steps: &[Step]) -> u32 {
     steps.iter().map(slot).max().unwrap_or(0)
 }
 
-/// Runs steps on a heap; whether objects are born in old space.
+/// Runs steps on a heap; `old`: objects are born in old space.
 pub fn run(heap: &mut V8Heap, steps: &[Step], old: bool) {
     let mut table = Table(vec![None; slots(steps) as usize]);
     for step in steps {
