@@ -1,5 +1,5 @@
 //! A headless Chromium with a new profile. The browser ends when the value is dropped or the thread
-//! that started it ends.
+//! that started it ends, also if that is killed.
 
 use crate::CaptureError;
 use rustix::process::{Signal, geteuid, set_parent_process_death_signal};

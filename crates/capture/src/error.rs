@@ -1,4 +1,4 @@
-//! Errors of a capture. Every message says what to do.
+//! Errors of a capture. A message says what to do if a user can do something.
 
 use std::io;
 use std::path::PathBuf;
@@ -18,7 +18,8 @@ pub enum CaptureError {
         /// The fault in the address.
         why: String,
     },
-    /// The process does not exist, or belongs to another user, or is not Node.
+    /// The process does not exist, belongs to another user, is not Node, or does not open or close
+    /// its inspector.
     #[error("process {pid}: {why}")]
     Process {
         /// The process.
@@ -41,7 +42,7 @@ pub enum CaptureError {
     NoInspector {
         /// Where.
         address: String,
-        /// The listener's answer.
+        /// What is wrong with the answer.
         what: String,
     },
     /// No page or more than one to choose from.
@@ -112,7 +113,7 @@ pub enum CaptureError {
         path: PathBuf,
         /// Why.
         source: io::Error,
-        /// The part of the file that is left.
+        /// What is left of the file, in words.
         kept: String,
     },
     /// The snapshot did not arrive whole.

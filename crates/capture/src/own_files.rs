@@ -17,7 +17,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Switches Node's own snapshots on and returns their folder; null if Node cannot write them.
+/// Switches Node's own snapshots on; returns the pid and their folder, null if Node cannot write
+/// them.
 const ARRANGE: &str = r"(() => {
     const v8 = typeof process === 'object' && process.versions && process.versions.node && require('v8');
     if (!v8 || !v8.setHeapSnapshotNearHeapLimit) return null;

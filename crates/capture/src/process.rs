@@ -1,12 +1,12 @@
 //! The inspector of a Node process that is named by its pid.
 //!
-//! `SIGUSR1` makes Node listen on 127.0.0.1:9229, unless an option sets another address, and fails
-//! if another Node has that port. So the port is read, not assumed: `/proc` lists the sockets on
-//! which the process listens, and before the signal, whether the port is free. The signal ends a
-//! program that does not catch it, and may end or disturb a program that is not Node. Before every
-//! signal the process must catch `SIGUSR1` and its executable must be Node ([`crate::node`]). The
-//! signal goes to a descriptor of the process, so that another process that gets the same number
-//! meanwhile does not receive it.
+//! `SIGUSR1` makes Node listen on 127.0.0.1:9229, unless an option sets another address. Node fails
+//! to listen if another Node has that port. So the port is read, not assumed: `/proc` tells on
+//! which sockets the process listens and, before the signal, whether the port is free. The signal
+//! ends a program that does not catch it, and may end or disturb a program that is not Node. Before
+//! every signal the process must catch `SIGUSR1` and its executable must be Node ([`crate::node`]).
+//! The signal goes to a descriptor of the process, so that another process that gets the same
+//! number meanwhile does not receive it.
 //!
 //! Not recognised: a Node program that handles `SIGUSR1` itself (`process.on('SIGUSR1')`), against
 //! the advice of Node's documentation.

@@ -217,7 +217,7 @@ impl Connection {
     }
 
     /// The next message from the receiver of commands; `None`: the message was another's, or told
-    /// of workers.
+    /// of a dialog, which is answered here.
     fn incoming(
         &mut self,
         method: &str,

@@ -76,7 +76,7 @@ pub struct Scenario {
 pub struct Misread {
     /// The line, from 1.
     pub line: usize,
-    /// The fault, and the expected text.
+    /// What is wrong, and what is expected.
     pub why: String,
 }
 

@@ -21,7 +21,7 @@ const GROUP: &str = "heaplab";
 pub enum Step {
     /// Open an address and wait until it has loaded.
     Goto(String),
-    /// Click on an element, once it exists.
+    /// Click on an element, once it is visible.
     Click(String),
     /// Type into the element that has the focus.
     Type(String),

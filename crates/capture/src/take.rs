@@ -48,7 +48,7 @@ pub struct Taken {
     pub bytes: u64,
     /// Time until the first chunk: the target collects garbage and walks its heap.
     pub walking: Duration,
-    /// Time from the first chunk to the last.
+    /// Time from the first chunk until the file is finished.
     pub receiving: Duration,
 }
 
@@ -138,7 +138,8 @@ impl Sink {
         Ok(())
     }
 
-    /// The error of a failed write: a full disk may have lost a piece of the last chunk.
+    /// The error of a failed write, with the bytes that are kept: a full disk may have taken a part
+    /// of the last chunk.
     fn failed(&self, source: io::Error) -> CaptureError {
         let kept = match self.on_disk() {
             0 => "nothing is kept".into(),

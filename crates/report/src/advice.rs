@@ -10,7 +10,7 @@ use heaplab_text::shell::quoted;
 use heaplab_what_if::{Change, Growth, Place, Rule, SizeRow, Sizes};
 use std::path::Path;
 
-/// Findings of a kind, by the kind's name.
+/// The words that name all findings of a kind.
 const ALL: [(&str, Kind); 4] = [
     ("all-clownshoes", CLOWNSHOES),
     ("all-growth", GROWTH),

@@ -22,7 +22,8 @@ pub struct HeapAt {
     pub collections: Vec<Collection>,
     /// For the page: earlier moments to be drawn, in their order.
     pub earlier: Vec<HeapMoment>,
-    /// When committed memory exceeded live memory most, and by how much.
+    /// The collection before which committed memory exceeded live memory most, with the heap's
+    /// losses then.
     pub peak: Option<HeapMoment>,
     /// The moment that was asked for.
     pub last: HeapMoment,
@@ -68,7 +69,7 @@ impl HeapAt {
     ) -> Result<HeapAt, HeapAtError> {
         let heap = families.parse(name)?;
         families.walked(heap.as_ref())?;
-        // The page draws free bytes by category, for a heap that reports them.
+        // The page draws free bytes by category, for a heap that reports them when asked.
         let telling = for_page.then(|| families.parse(&format!("{name},categories=true")).ok());
         let telling = telling.flatten();
         let runs = telling.as_deref().unwrap_or(heap.as_ref());
@@ -98,7 +99,7 @@ impl HeapAt {
         let program = program::cached(bundle, selection)?;
         let last = heap.stand_after(&program, number)?;
         let collections = last.collections.clone();
-        // By default, the worst moment, which a user looks for, rather than the end.
+        // Without a moment, a user looks for the worst one, not only for the end.
         let worst = at.is_none().then(|| most_unused(&collections)).flatten();
         let (mut moments, mut peak) = (Vec::new(), None);
         if for_page && at.is_none() {

@@ -26,7 +26,7 @@ pub fn look(
     Ok(of_each(bundle, &[process], wanted)?.pop().map(|of| of.report))
 }
 
-/// The contents of one JVM's metaspace, by row.
+/// The contents of one JVM's metaspace.
 #[derive(Debug)]
 pub struct OfProcess {
     /// Row of `processes`.

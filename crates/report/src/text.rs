@@ -1,5 +1,5 @@
 //! The report as text for a terminal: the recording and its quality, live memory, slop, the most
-//! frequent requests, the changes, the live objects at the peak.
+//! frequent requests, the findings with what to change, the live objects at the peak.
 
 mod findings;
 pub mod metaspace;

@@ -143,9 +143,9 @@ impl Sweep {
     /// Runs the `jobs` without a file in `folder`. Calls `report` before each cell.
     ///
     /// # Errors
-    /// The folder holds another sweep or a file that heaplab did not write so, the plan lacks a job,
-    /// the runner is stopped, the driver cannot be measured, or a file cannot be written. Finished
-    /// jobs are kept.
+    /// The folder holds another sweep or a file that heaplab did not write so, the plan lacks a
+    /// job, the runner is stopped, the driver cannot be measured, or a file cannot be written.
+    /// Finished jobs are kept.
     pub fn run(
         &self,
         jobs: &[Job],

@@ -17,7 +17,7 @@ pub const COUNT_ROWS: usize = 300;
 pub const SLOP_CLASSES: usize = 100;
 /// Nodes of the flame graph.
 pub const FLAME_NODES: usize = 12_000;
-/// About the flame graph's characters, names included; above this it gets half as many nodes.
+/// Most characters of the flame graph, names included; with more, it gets half as many nodes.
 pub const FLAME_CHARS: usize = 900_000;
 /// Nodes that no length of names takes away.
 pub const FLAME_NODES_LEAST: usize = 750;

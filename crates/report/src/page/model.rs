@@ -347,7 +347,7 @@ pub struct Flame {
     pub merged_nodes: usize,
 }
 
-/// The data of a flame graph.
+/// A quantity that the flame graph can show.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Measure {
     /// "Live at peak, bytes".
@@ -420,7 +420,7 @@ pub struct Finding {
     pub confidence_reason: String,
     /// Further figures, name and value as the user reads them.
     pub facts: Vec<(String, String)>,
-    /// The sizes of a finding about several, by saving; else empty.
+    /// The sizes of a finding about several, the largest saving first; else empty.
     pub sizes: Vec<ShoeSize>,
     /// Where it comes from, the largest part first.
     pub stacks: Vec<StackShare>,
@@ -490,7 +490,7 @@ pub struct StackShare {
 pub struct UsesItsSlop {
     /// How often it asked.
     pub reads: u64,
-    /// Slop of the objects live at the peak.
+    /// Slop of its objects that were live at the peak.
     pub peak_slop_bytes: u64,
     /// Slop of all its requests.
     pub total_slop_bytes: u64,

@@ -1,4 +1,4 @@
-//! The changes, and the objects live at the end.
+//! The findings with what to change, and the objects live at the end.
 
 use super::places;
 use crate::analysis::{is_kept_apart, numbered};
@@ -41,8 +41,8 @@ pub fn changes(paint: &mut Paint, report: &Report<'_>, most: usize) {
     }
 }
 
-/// The findings of one heading; the first has the rank `from`. Minor findings are shown if the user
-/// asks for more than the others.
+/// The findings of one heading; the first has the rank `from`. Minor findings are shown if `most`
+/// covers all findings and exceeds the default of `--top`.
 fn list(paint: &mut Paint, report: &Report<'_>, (findings, from): (&[&Found], usize), most: usize) {
     let (small, large): (Vec<_>, Vec<_>) = findings.iter().partition(|finding| finding.minor);
     let shown = if most >= findings.len() && most > DEFAULT_TOP {

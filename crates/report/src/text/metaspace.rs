@@ -235,7 +235,7 @@ fn folded(line: &str, width: usize) -> String {
     lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// The JVM's name, if the recording has several.
+/// A line that names the JVM and the others, if the recording has several.
 fn which(bundle: &Bundle, process: u32) -> Option<String> {
     let all = &bundle.tables().processes;
     let this = all.get(process as usize)?;

@@ -124,7 +124,7 @@ pub fn marks(paint: &mut Paint, report: &Report<'_>, most: usize) {
     for (row, mark) in tables.marks.iter().enumerate().take(most) {
         let passed = report.profile.marks.iter().find(|passed| passed.mark as usize == row);
         let (live, objects) = match (passed, process) {
-            // A mark counts even if its time is unknown.
+            // A mark of the shown process counts, whatever the process's times say.
             (_, Some(process))
                 if mark.process != report.process && mark.time_ns < process.began_ns =>
             {

@@ -9,7 +9,7 @@ use heaplab_text::table::{Ruled, Ruling, ruled};
 use heaplab_text::words::{bytes, count, duration, plural};
 use std::path::Path;
 
-/// Allocators with shown slop, each in the version of the replay.
+/// Allocators whose slop is shown, each in the version that the replay uses.
 const SLOP_OF: [&str; 4] = ["measured", "glibc", "jemalloc", "mimalloc"];
 
 impl WhatIf {
@@ -106,7 +106,7 @@ fn time_words(comparison: &Comparison, document: &WhatIf) -> String {
     }
 }
 
-/// A time that cannot be told from the driver's own is not shown.
+/// A time that cannot be told from the driver's own is 0.
 fn run(ns: f64) -> String {
     duration(ns.max(0.0) as u64)
 }

@@ -21,8 +21,8 @@ pub(crate) struct Measures {
 }
 
 impl Measures {
-    /// The measures of every profile, and live objects at each asked moment; between two moments,
-    /// the added ones.
+    /// The measures of every profile, and live bytes at each asked moment; between two moments, the
+    /// added bytes.
     pub(crate) fn of(profile: &Profile) -> Measures {
         let mut measures = Measures {
             columns: Vec::new(),
@@ -247,8 +247,9 @@ impl Tree {
         }
     }
 
-    /// The tree for the page, and the page's node for each node here. The tree has as many nodes as
-    /// `chars` allows within [`limits::FLAME_CHARS`].
+    /// The tree for the page, and the page's node for each node here. The number of nodes is halved
+    /// until `chars` of the tree is at most [`limits::FLAME_CHARS`], or the number is at most
+    /// [`limits::FLAME_NODES_LEAST`].
     fn finish(
         mut self,
         columns: &[model::Measure],
@@ -327,7 +328,8 @@ impl Tree {
             }
             (flame.parent.len() - 1) as u32
         };
-        // A merged node's parent maps to the node of the merged ones.
+        // The page's node of each node here, and of each kept node the page's node of those merged
+        // under it.
         let mut emitted = vec![0u32; self.parent.len()];
         let mut merged_into: HashMap<u32, u32> = HashMap::new();
         let mut visit = vec![(0u32, 0u32)];

@@ -59,7 +59,7 @@ fn mark(sources: &Report<'_>, row: &MarkRow, is_time: bool) -> model::Mark {
     let processes = &sources.tables.processes;
     let of = sources.tables.marks.get(row.mark as usize).and_then(|mark| mark.process);
     let shown = sources.process.and_then(|row| processes.get(row as usize));
-    // A mark counts even if its time is unknown.
+    // A mark of the shown process counts, whatever the process's times say.
     let ran = of == sources.process || shown.is_none_or(|process| process.ran_at(row.time_ns));
     model::Mark {
         name: shorten(&sources.tables.mark_name(row.mark as usize), limits::NAME_CHARS),

@@ -23,7 +23,7 @@ pub struct Metaspace {
     pub committed: Vec<u64>,
     /// Used from then on.
     pub used: Vec<u64>,
-    /// The holders.
+    /// The holdings by kind of loader.
     pub kinds: Vec<MetaspaceKind>,
     /// Where it goes unused.
     pub findings: Vec<super::Finding>,

@@ -104,7 +104,7 @@ pub struct ReplaySpace {
     pub end_bytes: u64,
     /// After the heap was asked to trim; `None`: it has no such call.
     pub trimmed_bytes: Option<u64>,
-    /// Largest committed bytes, from the heap.
+    /// Largest committed bytes, as the heap reports them.
     pub committed_bytes: Option<u64>,
     /// Resident bytes at the peak for each byte asked for then.
     pub resident_per_requested: f64,

@@ -4,7 +4,7 @@ use heaplab_text::words::plural;
 use serde::Serialize;
 use std::path::Path;
 
-/// The read lines.
+/// Lines read from source files.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Sources {
     /// Lines around places.
