@@ -2,9 +2,9 @@
 //! size first.
 //!
 //! Source: `freelist.c`, best-fit. A small block comes from the list of its size, else from the
-//! next size that has any, else from the smallest large block. What is left of a cut small block is
-//! white, not blue: it goes to the front of its list, out of address order, and leaves the lists
-//! when the next sweep begins, which finds it again and merges it. A remnant that the running sweep
+//! next size with a block, else from the smallest large block. The rest of a cut small block is
+//! white, not blue: it goes to the front of its list, out of address order. It leaves the list when
+//! the next sweep begins; that sweep finds and merges it again. A remnant that the running sweep
 //! has yet to reach is on no list at all.
 
 use crate::block::{
@@ -19,10 +19,10 @@ use crate::splay::{self, Tree};
 /// Best-fit's lists and tree.
 #[derive(Debug)]
 pub(crate) struct BestFit {
-    /// The word that holds the head of the list of size 0, which is unused; those of sizes 1 to 16
+    /// The word with the head of the list of size 0, which is unused; the heads of sizes 1 to 16
     /// follow.
     heads: Address,
-    /// A size: the link that the sweeper inserts at.
+    /// By size: the link at which the sweeper inserts.
     merge: [Address; BEST_FIT_SMALL + 1],
     /// Bit n - 1: the list of size n is not empty.
     filled: u32,
@@ -53,7 +53,7 @@ impl BestFit {
         self.heads + size * WORD_BYTES
     }
 
-    /// The blocks of a small size, in the order in which they are used.
+    /// The blocks of a small size, in the order of use.
     pub(crate) fn small(&self, size: usize) -> impl Iterator<Item = Address> {
         std::iter::successors(Some(load(self.head(size))), |block| {
             (*block != NULL).then(|| load(*block))
@@ -61,7 +61,7 @@ impl BestFit {
         .take_while(|block| *block != NULL)
     }
 
-    /// Bits of the small sizes that have blocks.
+    /// Bits of the non-empty small sizes.
     pub(crate) fn filled(&self) -> u32 {
         self.filled
     }
@@ -76,12 +76,12 @@ impl BestFit {
         self.filled &= !(1 << (size - 1));
     }
 
-    /// Takes the first block of a small size that has one.
+    /// Takes the first block of a small size whose list is not empty.
     #[inline(always)]
     fn pop(&mut self, size: usize) -> Address {
         let head = self.head(size);
         let block = load(head);
-        // The link of a block is its first field: its address.
+        // A block's link is its first field, at the block's address.
         if self.merge[size] == block {
             self.merge[size] = head;
         }
@@ -93,7 +93,8 @@ impl BestFit {
         block
     }
 
-    /// From the tree. `set_least`: the request is small, so the smallest large block serves it.
+    /// Allocates from the tree. `set_least`: the request is small, so the smallest large block
+    /// serves it.
     fn allocate_large(
         &mut self,
         shared: &mut Shared,
@@ -105,7 +106,7 @@ impl BestFit {
         let size = fields_at(node);
         if splay::next(node) == node {
             if size > lower + fields + 1 {
-                // What remains is still larger than the next lower size: it stays where it is in
+                // The remnant is still larger than the next lower size: it stays at its place in
                 // the tree.
                 if set_least {
                     self.tree.least = node;
@@ -125,7 +126,7 @@ impl BestFit {
         Cut::new(at)
     }
 
-    /// Uses a large block that has left the tree: whole, or its high end.
+    /// Uses a large block taken from the tree: all of it, or its high end.
     #[inline]
     fn take(&mut self, shared: &mut Shared, fields: usize, block: Address, size: usize) -> Address {
         if size == fields {
@@ -137,7 +138,7 @@ impl BestFit {
         at
     }
 
-    /// Cuts the high end off a block, which leaves the count of free words whole; its header
+    /// Cuts the high end off a block. The count of free words stays the same; the block's header
     /// becomes the remnant's.
     #[inline(always)]
     fn split(&mut self, shared: &mut Shared, fields: usize, block: Address) -> Address {
@@ -147,7 +148,7 @@ impl BestFit {
         block + rest * WORD_BYTES
     }
 
-    /// A white remnant goes to the front of its list, unless a running sweep will find it.
+    /// Puts a white remnant to the front of its list, unless a running sweep will find it.
     #[inline(always)]
     fn insert_remnant_small(&mut self, shared: &mut Shared, block: Address) {
         let fields = fields_at(block);
@@ -174,7 +175,7 @@ impl BestFit {
         }
     }
 
-    /// Drops the white remnants from the lists; the sweep finds them again.
+    /// Removes the white remnants from the lists; the sweep finds them again.
     pub(crate) fn init_merge(&mut self, shared: &mut Shared) {
         shared.merge = NULL;
         for size in 1..=BEST_FIT_SMALL {
@@ -191,7 +192,7 @@ impl BestFit {
         }
     }
 
-    /// Makes the white remnants blue and forgets everything.
+    /// Makes the white remnants blue and forgets all free blocks.
     pub(crate) fn reset(&mut self) {
         for size in 1..=BEST_FIT_SMALL {
             let mut block = load(self.head(size));
@@ -203,7 +204,7 @@ impl BestFit {
         self.clear();
     }
 
-    /// Inserts a swept block: small ones in the order of addresses.
+    /// Inserts a swept block; small blocks go into their list in address order.
     #[inline]
     fn insert_swept(&mut self, shared: &mut Shared, block: Address) {
         let fields = fields_at(block);
@@ -228,7 +229,7 @@ impl BestFit {
         self.merge[fields] = block;
     }
 
-    /// Takes a blue block that the sweeper has met out of the free set.
+    /// Removes a blue block that the sweeper met from the free set.
     #[inline]
     fn remove(&mut self, shared: &mut Shared, block: Address) {
         let fields = fields_at(block);
@@ -295,8 +296,8 @@ impl Policies for BestFit {
         self.allocate_large(shared, fields, true)
     }
 
-    /// Makes one free block of the run of white and blue blocks from `block` on, and of the free
-    /// block before it.
+    /// Makes one free block of the white and blue blocks from `block` on and the free block before
+    /// them.
     #[inline]
     fn merge_block(
         &mut self,

@@ -4,10 +4,10 @@
 //! number of fields, a colour and a tag (source: `caml/mlvalues.h`, `caml/gc.h`). Free blocks keep
 //! their links in their fields, so free space costs no memory of its own.
 //!
-//! **Every address that a heap computes lies in its own reservation**, in committed words: chunks
-//! are cut into blocks without gaps, so that a block's header leads to the next one, and links lead
-//! from free block to free block. That is the invariant which the accesses below rest on, and
-//! `check_deep` checks it.
+//! **Every address that a heap computes lies in its own reservation**, in committed words. Chunks
+//! are cut into blocks without gaps, so a block's header leads to the next block, and links lead
+//! from free block to free block. The accesses below rely on this invariant, and `check_deep`
+//! checks it.
 
 use crate::facts::{FIELDS_TAG, NO_SCAN_TAG, WORD_BYTES};
 
@@ -16,13 +16,14 @@ pub(crate) type Address = usize;
 /// No block.
 pub(crate) const NULL: Address = 0;
 
-/// Colours of a header (`caml/gc.h`): what the collector knows of a block.
+/// Colours of a header (`caml/gc.h`): the collector's knowledge of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Colour {
     /// Not marked in this cycle; a remnant of best-fit; a header without fields.
     White = 0,
-    /// Not a colour of blocks: the compactor's mark on a header that was moved elsewhere.
+    /// No colour of a block: the compactor's mark on a header that it keeps elsewhere for the
+    /// moment.
     Threaded = 1 << 8,
     /// In the free set.
     Blue = 2 << 8,
@@ -39,8 +40,7 @@ pub(crate) const THREADED: usize = Colour::Threaded as usize;
 #[inline(always)]
 pub(crate) fn load(at: Address) -> usize {
     debug_assert!(at.is_multiple_of(WORD_BYTES) && at != 0);
-    // SAFETY: by the module's invariant the address is that of a committed word of the heap's own
-    // memory.
+    // SAFETY: by the module's invariant the address is that of a committed word of the heap.
     unsafe { (at as *const usize).read() }
 }
 
@@ -48,19 +48,19 @@ pub(crate) fn load(at: Address) -> usize {
 #[inline(always)]
 pub(crate) fn store(at: Address, word: usize) {
     debug_assert!(at.is_multiple_of(WORD_BYTES) && at != 0);
-    // SAFETY: as for `load`; nobody else writes the heap's words while the heap does (`&mut`), and
-    // the driver's pointers reach only bodies of blocks that it owns.
+    // SAFETY: as for `load`. Nobody else writes the heap's words at the same time (`&mut`): the
+    // driver's pointers reach only bodies of blocks that the driver owns.
     unsafe { (at as *mut usize).write(word) }
 }
 
-/// Copies words, also where both ranges share some.
+/// Copies words; the ranges may overlap.
 #[inline(always)]
 pub(crate) fn copy(from: Address, to: Address, words: usize) {
     // SAFETY: as for `load` and `store`, for each word of both ranges.
     unsafe { std::ptr::copy(from as *const usize, to as *mut usize, words) }
 }
 
-/// Copies the words of a block to a place that shares none of them.
+/// Copies a block's words to a place that does not overlap it.
 #[inline(always)]
 pub(crate) fn copy_apart(from: Address, to: Address, words: usize) {
     // SAFETY: as for `copy`; the caller has just allocated the target in another space.
@@ -79,14 +79,14 @@ pub(crate) fn fields_of(header: usize) -> usize {
     header >> 10
 }
 
-/// A number that the header of a block of at least `fields` fields is not below, and any other
-/// header is: the fields are a header's highest bits. Searches compare headers as they are.
+/// The lowest header of a block with at least `fields` fields. A header's highest bits are the
+/// fields, so searches compare whole headers.
 #[inline(always)]
 pub(crate) fn least_header(fields: usize) -> usize {
     fields << 10
 }
 
-/// Words of a header's block with the header.
+/// Words of a block by its header, header included.
 #[inline(always)]
 pub(crate) fn words_of(header: usize) -> usize {
     (header >> 10) + 1
@@ -98,7 +98,7 @@ pub(crate) fn colour_of(header: usize) -> usize {
     header & BLACK
 }
 
-/// True where the fields of a header's block are values.
+/// Whether a block's fields are values, by its header.
 #[inline(always)]
 pub(crate) fn is_scanned(header: usize) -> bool {
     header & 0xff < NO_SCAN_TAG
@@ -134,13 +134,13 @@ pub(crate) fn field(block: Address, nth: usize) -> Address {
     block + nth * WORD_BYTES
 }
 
-/// The block that lies after `block` in memory.
+/// The block after `block` in memory.
 #[inline(always)]
 pub(crate) fn next_in_memory(block: Address) -> Address {
     block + words_of(header_at(block)) * WORD_BYTES
 }
 
-/// True where a word is a block's address and no immediate value.
+/// Whether a word is a block's address and not an immediate value.
 #[inline(always)]
 pub(crate) fn is_block(word: usize) -> bool {
     word & 1 == 0

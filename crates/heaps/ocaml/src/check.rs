@@ -25,7 +25,7 @@ fn broken<T>(
 }
 
 impl OCaml {
-    /// All blocks of the major heap with their headers, in the order of the chain.
+    /// All blocks of the major heap with their headers, in chain order.
     fn blocks(&self) -> impl Iterator<Item = (Address, usize)> {
         self.chunks.chain.iter().flat_map(|chunk| {
             let end = chunk.end;
@@ -42,7 +42,7 @@ impl OCaml {
             let mut at = chunk.start;
             while at < chunk.end {
                 let header = load(at);
-                // What the sweeper has passed was made white, and is.
+                // The sweeper has made everything that it passed white.
                 let passed = nth < self.sweeper.chunk
                     || nth == self.sweeper.chunk && at < self.free.shared.sweep_at;
                 let black = self.phase == Phase::Mark || self.phase == Phase::Sweep && !passed;
@@ -108,7 +108,7 @@ impl OCaml {
         Ok(())
     }
 
-    /// Each slot holds an immediate value or an object of a heap, and no object lies in two slots.
+    /// Each slot holds an immediate value or an object of this heap, and no object is in two slots.
     fn check_slots(&self) -> Result<(), CheckError> {
         let heads: HashSet<Address> = self.blocks().map(|(block, _)| block).collect();
         let remembered: HashSet<u32> = self.minor.remembered.iter().copied().collect();
@@ -153,7 +153,7 @@ fn listed_ordered(list: &ordered::Ordered) -> Result<Vec<Address>, CheckError> {
     Ok(listed)
 }
 
-/// Also: the table has the first records, in order.
+/// Checks also that the table has the first records, in order.
 fn listed_first(fit: &FirstFit) -> Result<Vec<Address>, CheckError> {
     let listed = listed_ordered(&fit.list)?;
     let (mut record, mut previous, mut table) = (0, fit.list.head, fit.table.iter());

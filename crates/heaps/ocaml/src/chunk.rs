@@ -1,9 +1,9 @@
-//! The major heap's chunks: real memory, in the order in which the runtime chains them.
+//! The major heap's chunks: real memory, chained in the runtime's order.
 //!
-//! Source: `memory.c` (`caml_alloc_for_heap`, `caml_add_to_heap`, `caml_shrink_heap`). Chunks are
-//! chained in the order of their addresses, but for one: the chunk that a second compaction moves
-//! everything to comes first, wherever it lies. Deviation: what the runtime keeps in front of each
-//! chunk is a table here.
+//! Source: `memory.c` (`caml_alloc_for_heap`, `caml_add_to_heap`, `caml_shrink_heap`). The chain is
+//! in address order with one exception: the chunk into which a second compaction moves everything
+//! comes first, at any address. Deviation: a table here replaces the header that the runtime keeps
+//! in front of each chunk.
 
 use crate::block::{Address, NULL};
 use crate::facts::{MINOR_WORDS_MAX, PAGE_BYTES, RESERVED_BYTES, WORD_BYTES};
@@ -21,10 +21,10 @@ pub(crate) struct Chunk {
     pub end: Address,
     /// Words that a compaction has filled.
     pub compacted: usize,
-    /// First and last block to be looked at again after an overflow of the mark stack; first after
-    /// last: none.
+    /// First and last block to look at again after an overflow of the mark stack; first after last:
+    /// none.
     pub redarken: (Address, Address),
-    /// Fields of the first one that need no other look (4.14).
+    /// Fields of the first of these blocks that need no further look (4.14).
     pub redarken_from: usize,
     place: Place,
 }
@@ -35,7 +35,7 @@ impl Chunk {
     }
 }
 
-/// All chunks, and the memory that they and the minor heap lie in.
+/// All chunks, and the memory of the chunks and the minor heap.
 #[derive(Debug)]
 pub(crate) struct Chunks {
     /// In the order of the chain.
@@ -43,18 +43,18 @@ pub(crate) struct Chunks {
     /// The heap's words in all chunks.
     pub words: usize,
     pub words_max: usize,
-    /// Words of list heads, at the lowest address.
+    /// Words for list heads, at the lowest address.
     pub control: Address,
     /// The minor heap.
     pub minor: Range<Address>,
-    /// Where chunks and what the runtime keeps beside them lie.
+    /// Addresses of chunks and of the runtime's other blocks.
     pub placement: Placement,
     space: Reservation,
     pub limit: Arc<CommitLimit>,
 }
 
 impl Chunks {
-    /// No chunk yet, but the words of list heads and a minor heap of `minor_words`. The first chunk
+    /// The words for list heads and a minor heap of `minor_words`, without a chunk. The first chunk
     /// will have `first_words`.
     pub(crate) fn new(
         minor_words: usize,
@@ -94,8 +94,8 @@ impl Chunks {
         })
     }
 
-    /// Takes memory for a chunk of `words` words, rounded up to a page, from the system; it is in
-    /// no chain yet.
+    /// Takes memory for a chunk of `words` words, rounded up to a page, from the system; does not
+    /// chain it.
     pub(crate) fn obtain(&mut self, words: usize) -> Option<Chunk> {
         let bytes = words.checked_mul(WORD_BYTES)?.checked_next_multiple_of(PAGE_BYTES)?;
         if bytes > RESERVED_BYTES {
@@ -116,7 +116,7 @@ impl Chunks {
         })
     }
 
-    /// Chains a chunk by its address; returns its number in the chain.
+    /// Chains a chunk by its address; returns its index in the chain.
     pub(crate) fn add(&mut self, chunk: Chunk) -> usize {
         let nth = self
             .chain
@@ -127,7 +127,7 @@ impl Chunks {
         nth
     }
 
-    /// Chains a chunk before all others, wherever it lies.
+    /// Chains a chunk before all others, at any address.
     pub(crate) fn add_first(&mut self, chunk: Chunk) {
         self.chain_at(0, chunk);
     }
@@ -146,12 +146,12 @@ impl Chunks {
         self.placement.release(&chunk.place);
         // SAFETY: the chunk has left the chain, and a compaction has moved every block out of it.
         let returned = unsafe { self.space.uncommit(self.offsets(&chunk.place.words)) };
-        // The kernel refuses only where the process has too many mappings; the pages then stay
+        // The kernel refuses only if the process has too many mappings; the pages then stay
         // committed.
         debug_assert!(returned.is_ok(), "{returned:?}");
     }
 
-    /// The chunk that an address lies in, by the order of addresses.
+    /// The chunk that contains an address, by binary search.
     pub(crate) fn find(&self, at: Address) -> Option<usize> {
         self.chain.iter().position(|chunk| (chunk.start..chunk.end).contains(&at))
     }

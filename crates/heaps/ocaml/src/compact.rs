@@ -1,14 +1,14 @@
 //! Compaction: all blocks move towards the first chunk of the chain, and empty chunks go back to
 //! the system.
 //!
-//! Source: `compact.c`. Where the heap is far larger than what lives (chunks are kept or given back
-//! whole), a chunk of the right size is put before all others and everything is compacted once
-//! more, into it.
+//! Source: `compact.c`. Chunks stay or go as a whole. If the heap is still far larger than its live
+//! blocks, a chunk of the right size goes before all others, and a second compaction moves
+//! everything into this chunk.
 //!
 //! Deviation: the runtime finds the fields that refer to a block by inverting pointers through the
-//! whole heap. Here one slot at most refers to a block of the workload, so its header is kept in
-//! the slot and the slot's number in the header while blocks move; one pass over the heap instead
-//! of three.
+//! whole heap. Here at most one slot refers to a block of the workload. While blocks move, the slot
+//! holds the block's header and the header the slot's number: one pass over the heap instead of
+//! three.
 
 use crate::block::{
     Address, BLUE, NULL, THREADED, WHITE, colour_of, copy, field, fields_header, fields_of,
@@ -26,7 +26,7 @@ use heaplab_heap::World;
 use std::ptr::NonNull;
 
 impl OCaml {
-    /// Compacts if the cycle that has just ended, whose overhead was `overhead` percent, says so.
+    /// Compacts if the overhead of the last cycle, `overhead` percent, reaches the limit.
     pub(crate) fn compact_maybe<W: World>(
         &mut self,
         world: &mut W,
@@ -49,13 +49,13 @@ impl OCaml {
         Ok(())
     }
 
-    /// Free words as percent of the others.
+    /// Free words as percent of all others.
     pub(crate) fn free_overhead(&self) -> f64 {
         let free = self.free.shared.free_words;
         100.0 * free as f64 / (self.chunks.words - free) as f64
     }
 
-    /// The overhead of the cycle that has just ended, in percent.
+    /// The overhead of the last cycle, in percent.
     pub(crate) fn cycle_overhead(&self) -> f64 {
         let marked = self.marker.words;
         match self.strategy.compaction {
@@ -76,7 +76,7 @@ impl OCaml {
         }
     }
 
-    /// Compacts, and once more where the heap stays far larger than what it is to be.
+    /// Compacts, and once more if the heap stays far larger than wanted.
     pub(crate) fn compact_heap<W: World>(&mut self, world: &mut W) {
         self.compact(world);
         let live = self.chunks.words - self.free.shared.free_words;
@@ -89,7 +89,7 @@ impl OCaml {
         }
     }
 
-    /// Free words that are to stay beside `live` ones.
+    /// Free words wanted beside `live` ones.
     fn wanted(&self, live: usize) -> usize {
         self.spec.space_overhead * (live / 100 + 1)
     }
@@ -145,7 +145,7 @@ impl OCaml {
         }
     }
 
-    /// A block has moved: whoever refers to it learns so.
+    /// Updates all references to a block that has moved.
     fn relocated<W: World>(
         &mut self,
         world: &mut W,
@@ -170,13 +170,13 @@ impl OCaml {
             self.program.argument = to;
         }
         if self.program.argument != NULL {
-            // The only block that a block other than the array of slots refers to.
+            // Only this block is referred to by another block than the array of slots.
             store(self.program.arguments, self.program.argument);
         }
     }
 
-    /// Room for `words` words, looked for from chunk `from` of the chain on (the second one: for
-    /// large blocks): the address of the header.
+    /// Finds room for `words` words, from chunk `from` of the chain on (the second number is for
+    /// large blocks); returns the header's address.
     fn compact_allocate(&mut self, words: usize, from: &mut [usize; 2]) -> Address {
         let chain = &mut self.chunks.chain;
         let room = |chain: &[Chunk], nth: usize| chain[nth].words() - chain[nth].compacted;
@@ -212,7 +212,7 @@ impl OCaml {
         at
     }
 
-    /// Gives empty chunks back, but for as many as are wanted.
+    /// Returns empty chunks to the system, except as many as are wanted.
     fn return_chunks(&mut self) {
         let used = self.chunks.chain.iter().filter(|chunk| chunk.compacted != 0);
         let (live, mut free) = used.fold((0, 0), |(live, free), chunk| {
@@ -233,7 +233,7 @@ impl OCaml {
         }
     }
 
-    /// The words of a new chunk that has to hold `words` at least.
+    /// The words of a new chunk that must hold at least `words`.
     pub(crate) fn clip_chunk(&self, words: usize) -> usize {
         let increment = match self.spec.increment {
             percent @ 0..=crate::facts::INCREMENT_PERCENT_MAX => self.chunks.words / 100 * percent,

@@ -1,5 +1,5 @@
-//! Constants of the runtime, each with the file of OCaml 4.13.1 that has it. Sizes are words of 8
-//! bytes unless named otherwise.
+//! Constants of the runtime, each with its file in OCaml 4.13.1. Sizes are words of 8 bytes unless
+//! named otherwise.
 
 /// Bytes of a word (64-bit machines).
 pub const WORD_BYTES: usize = 8;
@@ -38,27 +38,26 @@ pub const COMPACTION_SMALL_WORDS: usize = 11;
 pub const COMPACTION_CYCLES_MIN: u64 = 3;
 /// Largest smoothing window: `w` (`caml/config.h`, `Max_major_window`).
 pub const WINDOW_MAX: usize = 50;
-/// Most work of one slice, as a part of a cycle; the rest is carried (`major_gc.c`).
+/// Most work of one slice, as a part of a cycle; the next slices get the rest (`major_gc.c`).
 pub const SLICE_PART_MAX: f64 = 0.3;
 /// Entries of a mark stack that has not grown (`major_gc.c`, `MARK_STACK_INIT_SIZE`).
 pub const MARK_STACK_ENTRIES: usize = 2048;
 /// Words of an entry of the mark stack.
 pub const MARK_ENTRY_WORDS: usize = 2;
-/// The mark stack grows while it takes less than this part of the heap (`major_gc.c`,
+/// The mark stack grows while it is smaller than this part of the heap (`major_gc.c`,
 /// `realloc_mark_stack`).
 pub const MARK_STACK_HEAP_PART: usize = 64;
-/// Blocks that wait to be fetched (`major_gc.c` of 4.14, `Pb_size`).
+/// Places in the ring of blocks that wait for their prefetch (`major_gc.c` of 4.14, `Pb_size`).
 pub const PREFETCH_RING: usize = 256;
-/// As many blocks wait at least, while there is anything else to do (`major_gc.c` of 4.14,
-/// `Pb_min`).
+/// Fewest blocks in the ring while there is other work (`major_gc.c` of 4.14, `Pb_min`).
 pub const PREFETCH_LEAST: usize = 64;
-/// Fields that are looked at before a block is pushed on the mark stack (`major_gc.c`,
+/// Fields that marking looks at before it pushes a block on the mark stack (`major_gc.c`,
 /// `mark_stack_push`).
 pub const MARK_AHEAD_FIELDS: usize = 8;
 /// Entries of the remembered set as a part of the minor heap's words (`minor_gc.c`,
 /// `realloc_generic_table`).
 pub const REMEMBERED_PART: usize = 8;
-/// Entries of the remembered set beyond those (`minor_gc.c`, `realloc_generic_table`).
+/// Entries of the remembered set beyond this part (`minor_gc.c`, `realloc_generic_table`).
 pub const REMEMBERED_RESERVE: usize = 256;
 /// First-fit's table of blocks larger than all before them (`freelist.c`, `FLP_MAX`).
 pub const FIRST_FIT_TABLE: usize = 1000;
@@ -68,11 +67,11 @@ pub const BEST_FIT_SMALL: usize = 16;
 pub const FIELDS_TAG: usize = 0;
 /// Tag of a string (`caml/mlvalues.h`, `String_tag`).
 pub const STRING_TAG: usize = 252;
-/// From this tag on fields are no values (`caml/mlvalues.h`, `No_scan_tag`).
+/// From this tag on fields are not values (`caml/mlvalues.h`, `No_scan_tag`).
 pub const NO_SCAN_TAG: usize = 251;
 /// The immediate value 0.
 pub const IMMEDIATE: usize = 1;
 
-/// Addresses that a heap reserves: more than any workload of a machine of today needs; costs
-/// nothing until committed.
+/// Bytes of addresses that a heap reserves: more than any workload of today's machines needs.
+/// Addresses cost nothing until committed.
 pub const RESERVED_BYTES: usize = 32 << 30;

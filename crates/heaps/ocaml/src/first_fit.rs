@@ -1,10 +1,10 @@
-//! First-fit: the lowest free block that is large enough, found through a table of record sizes.
+//! First-fit: the lowest large enough free block, found through a table of record sizes.
 //!
 //! Source: `freelist.c`, first-fit. The table holds, in address order, the predecessors of the free
-//! blocks that are larger than every block before them: the first entry whose block is large enough
-//! is the first fit. The table is extended when a search gets past it, and cut where the sweeper
-//! changes the list. It has 1000 entries at most; behind a full table a search walks block by
-//! block, which is the policy's slow corner.
+//! blocks that are larger than every block before them. So the first entry with a large enough
+//! block is the first fit. A search that gets past the table extends it; changes of the list by the
+//! sweeper cut it. The table has at most 1000 entries; behind a full table a search walks block by
+//! block: the policy's slow corner.
 
 use crate::block::{Address, NULL, header_at, least_header};
 use crate::facts::FIRST_FIT_TABLE;
@@ -17,10 +17,9 @@ pub(crate) struct FirstFit {
     pub list: Ordered,
     /// Predecessors of blocks of record size.
     pub table: Vec<Address>,
-    /// No record lies between the table's last one and this block; nothing: not known.
+    /// No record lies between the table's last one and this block; null: unknown.
     pub beyond: Address,
-    /// Where an entry's replacements are gathered, so that mending takes no memory of its own each
-    /// time.
+    /// Scratch space for an entry's replacements, kept so that mending allocates nothing.
     records: Vec<Address>,
 }
 
@@ -35,7 +34,7 @@ impl FirstFit {
         self.truncate(self.list.head);
     }
 
-    /// Goes on behind the table, and enters the records that it finds.
+    /// Searches behind the table and enters the records that it finds.
     #[cold]
     fn extend(&mut self, shared: &mut Shared, fields: usize) -> Option<Cut> {
         let (mut previous, mut record) = match self.table.last() {
@@ -70,7 +69,7 @@ impl FirstFit {
         self.walk(shared, fields)
     }
 
-    /// The table is full: block by block.
+    /// Walks block by block, behind a full table.
     fn walk(&mut self, shared: &mut Shared, fields: usize) -> Option<Cut> {
         let full = self.table[FIRST_FIT_TABLE - 1];
         let record = size(next(full));
@@ -94,8 +93,7 @@ impl FirstFit {
         None
     }
 
-    /// Cuts a block from the one that entry `nth` leads to, whose header was `was`, and mends the
-    /// table.
+    /// Cuts a block from that of entry `nth`, whose header was `was`, and mends the table.
     #[inline(always)]
     fn take(
         &mut self,
@@ -121,7 +119,7 @@ impl FirstFit {
         at
     }
 
-    /// The same for an entry that was just made, which is rare.
+    /// The same for a new entry, which is rare.
     #[inline(never)]
     fn take_new(
         &mut self,
@@ -135,8 +133,9 @@ impl FirstFit {
         self.take(shared, fields, nth, previous, current, was)
     }
 
-    /// The block of entry `nth`, whose header was `was`, has shrunk or is gone: others may be
-    /// records now. Headers of free blocks, all of one colour, compare as their fields do.
+    /// Mends the table after the block of entry `nth`, whose header was `was`, shrank or went:
+    /// other blocks may be records now. Headers of free blocks, all of one colour, compare like
+    /// their fields.
     #[inline(always)]
     fn mend(&mut self, shared: &mut Shared, nth: usize, was: usize) {
         let mut record = if nth > 0 { header_at(next(self.table[nth - 1])) } else { 0 };
@@ -159,7 +158,7 @@ impl FirstFit {
             let found = header_at(current);
             if found > record {
                 if first != NULL {
-                    // Two records at least: from the first one again.
+                    // Two records at least: starts again from the first one.
                     shared.steps += steps - 1;
                     return self.replace(shared, nth, first, previous, was);
                 }
@@ -178,8 +177,7 @@ impl FirstFit {
         }
     }
 
-    /// Enters the records from `first` on, the second of which is `second`, in place of entry
-    /// `nth`.
+    /// Replaces entry `nth` by the records from `first` on; `second` is the second of them.
     #[cold]
     fn replace(
         &mut self,
@@ -218,7 +216,7 @@ impl FirstFit {
         self.list.init_merge(shared);
     }
 
-    /// Entries whose block lies at `changed` or behind are no longer known.
+    /// Drops entries whose block lies at `changed` or behind.
     fn truncate(&mut self, changed: Address) {
         if changed == self.list.head {
             self.table.clear();

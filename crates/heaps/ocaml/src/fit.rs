@@ -1,8 +1,8 @@
-//! The free set: one of three policies, and what the sweeper and all policies share.
+//! The free set: one of three policies, and the state that the sweeper and all policies share.
 //!
 //! Source: `freelist.c`, the part common to all policies. The runtime calls its policy through
-//! function pointers; here one leads to the policy's allocation, a sweep is compiled for each
-//! policy, and the rest is one `match` an operation.
+//! function pointers. Here a pointer leads to the policy's allocation, a sweep is compiled for each
+//! policy, and each other operation is one `match`.
 
 use crate::best_fit::BestFit;
 use crate::block::{Address, NULL};
@@ -12,32 +12,31 @@ use crate::next_fit::NextFit;
 use crate::spec::Policy;
 use std::num::NonZero;
 
-/// What the policies share with the sweeper.
+/// State that the policies share with the sweeper.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// Words of the free set, headers included, fragments not.
+    /// Words of the free set, with headers and without fragments.
     pub free_words: usize,
-    /// The last free block before the sweeper (`caml_fl_merge`), or nothing.
+    /// The last free block before the sweeper (`caml_fl_merge`), or null.
     pub merge: Address,
     /// The sweeper is at work.
     pub sweeping: bool,
-    /// Where the sweeper goes on (`caml_gc_sweep_hp`).
+    /// The place where the sweeper continues (`caml_gc_sweep_hp`).
     pub sweep_at: Address,
     /// Blocks looked at by all searches for a free block.
     pub steps: u64,
 }
 
-/// The address of a header that was cut off a free block, which nobody has written yet.
+/// The address of a header cut off a free block, not written yet.
 pub(crate) type Cut = NonZero<Address>;
 
-/// What a policy does at each allocation and at each dead block.
+/// A policy's work at each allocation and each dead block.
 pub(crate) trait Policies {
-    /// Takes a block of `fields` fields out of the free set, or nothing where no free block is
-    /// large enough.
+    /// Takes a block of `fields` fields from the free set; `None`: no free block is large enough.
     fn allocate(&mut self, shared: &mut Shared, fields: usize) -> Option<Cut>;
 
-    /// Puts the dead block at `block`, whose header is `header`, into the free set, merged with its
-    /// neighbours; returns the header after it.
+    /// Puts the dead block at `block`, with header `header`, into the free set, merged with its
+    /// neighbours; returns the address of the next header.
     fn merge_block(
         &mut self,
         shared: &mut Shared,
@@ -67,8 +66,8 @@ pub(crate) struct FreeSet {
     allocate: fn(&mut FreeSet, usize) -> Option<Cut>,
 }
 
-/// Words at the start of the heap's memory that hold the heads of lists: links are addresses of
-/// words, heads included.
+/// Words for the heads of lists, at the start of the heap's memory: links are addresses of words,
+/// heads included.
 pub(crate) const CONTROL_WORDS: usize = 4 + BEST_FIT_SMALL + 1 + 3;
 
 impl FreeSet {
@@ -100,8 +99,8 @@ impl FreeSet {
         FreeSet { fit, shared, allocate }
     }
 
-    /// Takes a block of `fields` fields out of the free set. By a pointer to the policy's function,
-    /// as in the runtime: that is the shortest way there.
+    /// Takes a block of `fields` fields from the free set. Calls the policy's function through a
+    /// pointer, the shortest way, as the runtime does.
     #[inline(always)]
     pub(crate) fn allocate(&mut self, fields: usize) -> Option<Cut> {
         (self.allocate)(self, fields)
@@ -116,8 +115,7 @@ impl FreeSet {
         }
     }
 
-    /// Puts the blue block of a new chunk into the free set, right after a search that found
-    /// nothing.
+    /// Puts the blue block of a new chunk into the free set, right after a search without success.
     pub(crate) fn add_block(&mut self, block: Address) {
         match &mut self.fit {
             Fit::Next(fit) => fit.add_block(&mut self.shared, block),
@@ -126,8 +124,8 @@ impl FreeSet {
         }
     }
 
-    /// Makes `words` words at `at` a free block of the free set, in the order of addresses after an
-    /// `init_merge`.
+    /// Makes `words` words at `at` a free block of the free set. Calls come in address order, after
+    /// an `init_merge`.
     pub(crate) fn make_free(&mut self, at: Address, words: usize) {
         match &mut self.fit {
             Fit::Next(fit) => fit.make_free(&mut self.shared, at, words),
@@ -136,7 +134,7 @@ impl FreeSet {
         }
     }
 
-    /// Forgets all free blocks, all of which are blue then: a compaction begins.
+    /// Forgets all free blocks, all of them blue then: a compaction begins.
     pub(crate) fn reset(&mut self) {
         match &mut self.fit {
             Fit::Next(fit) => fit.reset(),

@@ -1,14 +1,14 @@
-//! The heap: births, stores, and when the collector runs.
+//! The heap: births, stores, and the start of the collector's work.
 //!
 //! Source: `minor_gc.c` (`caml_gc_dispatch`, `caml_alloc_small_dispatch`, `caml_empty_minor_heap`),
 //! `memory.c` (`caml_alloc_shr`, `caml_modify`, `expand_heap`), `major_gc.c`
-//! (`caml_major_collection_slice`, `caml_finish_major_cycle`), `gc_ctrl.c` (what the program asks
-//! for).
+//! (`caml_major_collection_slice`, `caml_finish_major_cycle`), `gc_ctrl.c` (requests of the
+//! program).
 //!
-//! Objects of at most 256 words are born in the minor heap, larger ones in the major heap. The
-//! words of an object are its bytes rounded up, one at least. OCaml aligns to words and no further:
-//! a birth's alignment is not looked at. The workload's objects refer to nothing, so that only the
-//! array of slots keeps them alive: an object that is no root but still in its slot lives.
+//! Objects of at most 256 words are born in the minor heap, larger ones in the major heap. An
+//! object has its bytes rounded up to words, one at least. OCaml aligns to words only, so the heap
+//! ignores a birth's alignment. The workload's objects refer to nothing; only the array of slots
+//! keeps them alive. So an object in its slot lives even if it is no root.
 
 use crate::block::{
     Address, BLACK, NULL, WHITE, copy_apart, field, fields_header, header, header_at, is_block,
@@ -33,7 +33,7 @@ use std::num::NonZero;
 use std::ptr::NonNull;
 use std::time::Instant;
 
-/// How many entries of the remembered set ahead a minor collection fetches slots.
+/// Distance in the remembered set, in entries, at which a minor collection prefetches slots.
 const PREFETCH_SLOTS: usize = 16;
 
 /// The address of a block's first field.
@@ -58,7 +58,7 @@ pub struct OCaml {
     pub(crate) free_words_at_sweep: usize,
     /// Blocks of the major heap are allocated black from this address on.
     black_from: Address,
-    /// Words of the chunk that was last asked for.
+    /// Words of the last chunk requested from the system.
     refused_words: usize,
     minor_requested: bool,
     slice_requested: bool,
@@ -84,12 +84,12 @@ pub(crate) struct Cycle {
     pub moved_words: u64,
 }
 
-/// The system or the limit gives no more memory; so many words were asked for.
+/// The system or the limit gives no more memory; holds the words of the request.
 pub(crate) struct Full(usize);
 
 impl OCaml {
-    /// A heap in which nothing was born. The program around the workload begins with the first
-    /// birth, when the number of slots is known.
+    /// A heap without births. The program around the workload begins with the first birth, when the
+    /// number of slots is known.
     ///
     /// # Errors
     /// The system gives no addresses, or the limit is below the minor heap and the first chunk.
@@ -166,13 +166,13 @@ impl OCaml {
         self.free.shared.steps
     }
 
-    /// Times that the mark stack could not grow and was emptied.
+    /// Number of times that the mark stack could not grow and was emptied.
     pub fn mark_stack_overflows(&self) -> u64 {
         self.marker.overflows
     }
 
-    /// Where a body lies: in the minor heap (`None`) or in the n-th chunk of the major heap, and
-    /// how far from the start.
+    /// The place of a body: `None` for the minor heap, or the index of its chunk of the major heap;
+    /// and the distance from the start.
     pub fn locate(&self, body: NonNull<u8>) -> (Option<usize>, usize) {
         let at = body.as_ptr() as Address;
         match self.chunks.find(at) {
@@ -181,8 +181,8 @@ impl OCaml {
         }
     }
 
-    /// Where all objects lie, as one number (FNV-1a over chunk and distance, slot by slot): equal
-    /// where two heaps of the same slots have every object at the same place. 0 before the first
+    /// All places of objects as one number (FNV-1a over chunk and distance, slot by slot): equal
+    /// for two heaps with the same slots and every object at the same place. 0 before the first
     /// birth.
     pub fn placement(&self) -> u64 {
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
@@ -201,15 +201,15 @@ impl OCaml {
         hash
     }
 
-    /// `Gc.compact`: two full cycles and a compaction, whatever is free.
+    /// `Gc.compact`: two full cycles and a compaction, at any amount of free words.
     ///
     /// # Errors
-    /// The major heap has no room for what the minor heap has.
+    /// The major heap has no room for the minor heap's live blocks.
     pub fn compact_now<W: World>(&mut self, world: &mut W) -> Result<(), OutOfMemory> {
         self.full_major(world, true).map_err(|full| self.out_of_memory(full))
     }
 
-    /// The program's arguments are the first blocks of the minor heap.
+    /// Allocates the program's arguments, the first blocks of the minor heap.
     fn begin_arguments(&mut self) {
         let array = self.cut(1, header(1, crate::facts::FIELDS_TAG, WHITE));
         let string = self.cut(1, header(1, STRING_TAG, WHITE));
@@ -218,15 +218,15 @@ impl OCaml {
         (self.program.arguments, self.program.argument) = (array, string);
     }
 
-    /// A store into a slot that the program does not have: before the first birth an empty slot
-    /// stays empty.
+    /// A store into a slot outside of the array is legal only before the first birth, when an empty
+    /// slot stays empty.
     #[cold]
     fn stored_outside(&self, slot: u32) {
         let (slots, count) = (self.program.slots, self.program.count);
         assert!(slots == NULL, "slot {slot} of {count} slots");
     }
 
-    /// The program allocates its slots.
+    /// Allocates the program's slots.
     #[cold]
     fn begin<W: World>(&mut self, world: &mut W) -> Result<(), Full> {
         let count = slot_fields(world.slots());
@@ -240,7 +240,7 @@ impl OCaml {
         self.process_pending(world)
     }
 
-    /// Cuts a block off the minor heap, which has room.
+    /// Cuts a block off the minor heap, which must have room.
     #[inline(always)]
     fn cut(&mut self, fields: usize, header: usize) -> Address {
         self.minor.at -= (fields + 1) * WORD_BYTES;
@@ -248,7 +248,7 @@ impl OCaml {
         self.minor.at + WORD_BYTES
     }
 
-    /// A block of at most 256 fields.
+    /// Allocates a block of at most 256 fields.
     #[inline(always)]
     fn allocate_small<W: World>(&mut self, fields: usize, world: &mut W) -> Result<Address, Full> {
         let bytes = (fields + 1) * WORD_BYTES;
@@ -272,8 +272,8 @@ impl OCaml {
         }
     }
 
-    /// A block of the major heap, which grows where no free block is large enough. A function of
-    /// its own, as in the runtime, so that a profiler can tell it.
+    /// Allocates a block of the major heap, which grows if no free block is large enough. A
+    /// function of its own, as in the runtime, so that a profiler can tell it apart.
     #[inline(never)]
     fn allocate_major(&mut self, fields: usize, header: usize) -> Option<Block> {
         let at = match self.free.allocate(fields) {
@@ -304,14 +304,14 @@ impl OCaml {
         self.free.allocate(fields)
     }
 
-    /// The major heap had no room for the last block and may not grow.
+    /// The error for the last block: the major heap had no room and may not grow.
     #[cold]
     fn full(&self) -> Full {
         Full(self.refused_words)
     }
 
-    /// What is allocated from here on is black: all while blocks are marked, what the sweeper has
-    /// yet to reach while it sweeps, and nothing between two cycles.
+    /// Sets the address from which new blocks are black: the lowest one while blocks are marked,
+    /// the sweeper's place while it sweeps, and none between two cycles.
     fn phase_has_moved(&mut self) {
         self.black_from = match self.phase {
             Phase::Mark => 0,
@@ -320,7 +320,7 @@ impl OCaml {
         };
     }
 
-    /// Runs what was asked for and has not run.
+    /// Runs the requested work that has not run.
     #[inline(always)]
     fn process_pending<W: World>(&mut self, world: &mut W) -> Result<(), Full> {
         if self.minor_requested || self.slice_requested { self.dispatch(world) } else { Ok(()) }
@@ -354,8 +354,8 @@ impl OCaml {
         Ok(())
     }
 
-    /// A minor collection, where the minor heap has anything: what lives moves to the major heap,
-    /// in the order in which the slots were written.
+    /// A minor collection, unless the minor heap is empty: live blocks move to the major heap, in
+    /// the order in which the slots were written.
     #[inline(never)]
     pub(crate) fn empty_minor_heap<W: World>(&mut self, world: &mut W) -> Result<(), Full> {
         if self.minor.at == self.minor.range.end {
@@ -374,7 +374,7 @@ impl OCaml {
                 let header = header_at(block);
                 let words = words_of(header);
                 let Some(to) = self.allocate_major(words - 1, header) else {
-                    // What has moved has moved; the rest stays, and the next birth tries again.
+                    // Moved blocks stay moved; the rest stays, and the next birth tries again.
                     self.minor.remembered.drain(..nth);
                     self.minor.entries = self.minor.remembered.len();
                     self.minor_requested = true;
@@ -402,7 +402,7 @@ impl OCaml {
         Ok(())
     }
 
-    /// The arguments are global roots: they come before the remembered set.
+    /// The arguments are global roots and come before the remembered set.
     #[inline(always)]
     fn promote_arguments(&mut self) -> Result<(), Full> {
         if !self.minor.has(self.program.arguments) {
@@ -533,7 +533,7 @@ impl OCaml {
         }
     }
 
-    /// Ends the cycle that runs, or runs a whole one.
+    /// Ends the running cycle, or runs a whole one.
     pub(crate) fn finish_cycle(&mut self, cause: &'static str) {
         if self.phase == Phase::Idle {
             self.pacing.backlog = 0.0;
@@ -566,8 +566,9 @@ impl OCaml {
             self.compact_heap(world);
         }
         self.process_pending(world)?;
-        // A request ends the cycle that runs and runs a whole one, which stands for the request:
-        // with the heap as the program left it and as it gets it back, compacted or not.
+        // A request ends the running cycle and then runs a whole one. That one stands for the
+        // request: from the heap as the program left it to the heap as the program gets it back,
+        // compacted or not.
         let after = self.space();
         if let Some(last) = self.collections.last_mut() {
             *last = Collection { cause: cause.into(), before, after, ..std::mem::take(last) };
@@ -632,7 +633,7 @@ impl Collected for OCaml {
         };
         self.births += 1;
         self.born_bytes += birth.size as u64;
-        // SAFETY: a block's address is never 0, the address of no word.
+        // SAFETY: a block's address is never 0: no word lies there.
         Ok(unsafe { NonNull::new_unchecked(block as *mut u8) })
     }
 
@@ -641,8 +642,8 @@ impl Collected for OCaml {
         prefetch((self.program.slots as *const usize).wrapping_add(slot));
     }
 
-    /// The slot is as it was before and is not written. That it was is remembered: a minor
-    /// collection goes by that order and is asked for by that number.
+    /// Does not write the slot, which ends as it began. Counts the writes in the remembered set:
+    /// its order decides the order of a minor collection and its length requests one.
     #[inline(always)]
     fn transients(
         &mut self,
@@ -663,7 +664,7 @@ impl Collected for OCaml {
             }
             at -= bytes;
             store(at, fields_header(fields, WHITE));
-            // SAFETY: a block's address is never 0, the address of no word.
+            // SAFETY: a block's address is never 0: no word lies there.
             write(unsafe { NonNull::new_unchecked((at + WORD_BYTES) as *mut u8) }, size);
             born += 1;
             born_bytes += size;

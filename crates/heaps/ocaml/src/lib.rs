@@ -3,23 +3,24 @@
 //!
 //! For whoever asks what a workload costs under OCaml's collector, or which of its three policies
 //! serves it best. The rules are those of OCaml's runtime (`runtime/*.c`, versions 4.12.0 to
-//! 4.14.2), read there and written anew; what a rule was taken from stands at the head of each
-//! module. A run makes the same decisions as the real runtime, slice for slice: when it collects,
-//! how much it marks and sweeps, where each block lies.
+//! 4.14.2), read there and written anew; the head of each module names its sources. A run makes the
+//! same decisions as the real runtime, slice for slice: when it collects, how much it marks and
+//! sweeps, where each block lies.
 //!
-//! **The program around the workload.** A heap of the lab has no program; OCaml's pacing depends on
-//! one. So this heap contains the smallest program that can run a workload: its arguments (one
-//! string in an array) and one array of slots, allocated directly in the major heap, which is the
-//! only root of the workload's objects. `heaplab-ocamlrt` has the same program in OCaml.
+//! **The program around the workload.** A heap of the lab has no program, but OCaml's pacing
+//! depends on one. So this heap contains the smallest program that can run a workload: its
+//! arguments (one string in an array) and one array of slots, allocated directly in the major heap.
+//! This array is the only root of the workload's objects. `heaplab-ocamlrt` has the same program in
+//! OCaml.
 //!
 //! Where to look:
 //!
 //! - [`spec`]: the names of the policies, and `OCAMLRUNPARAM`'s parameters.
-//! - [`facts`]: the runtime's constants; [`strategy`]: what differs between versions, as data.
-//! - `block`, `chunk`: words, and chunks of the major heap; `placement`, `malloc`: where they lie.
+//! - [`facts`]: the runtime's constants; [`strategy`]: the differences between versions, as data.
+//! - `block`, `chunk`: words, and chunks of the major heap; `placement`, `malloc`: their addresses.
 //! - `ordered`, `next_fit`, `first_fit`, `best_fit`, `splay`: the free lists.
 //! - `minor`, `pacing`, `mark`, `prefetch`, `sweep`, `compact`: the collector, a file a mechanism.
-//! - [`heap`]: the heap; [`log`]: what it says of each slice; `check`: its invariants.
+//! - [`heap`]: the heap; [`log`]: its record of each slice; `check`: its invariants.
 //!
 //! ```
 //! use heaplab_heap::Heap as _;

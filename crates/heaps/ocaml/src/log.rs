@@ -1,12 +1,12 @@
-//! What the heap says of itself: counters, and a row for each slice of the major collector.
+//! The heap's own record: counters, and a row for each slice of the major collector.
 //!
-//! The names are those of `Gc.quick_stat` and of the messages that `OCAMLRUNPARAM=v=0x44` prints,
-//! so that a run of the heap and a log of the runtime can be laid side by side.
+//! The names are those of `Gc.quick_stat` and of the messages of `OCAMLRUNPARAM=v=0x44`, so that a
+//! run of this heap and a log of the runtime can be compared line by line.
 
 use heaplab_heap::{CollectorLog, SliceRow};
 use serde::{Deserialize, Serialize};
 
-/// What the major collector does.
+/// The major collector's phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
@@ -23,16 +23,16 @@ pub enum Phase {
 pub struct Slice {
     /// Births of the workload before the slice.
     pub births: u64,
-    /// What the collector did when the slice began. A slice that begins idle starts a cycle and
-    /// does no other work.
+    /// The phase when the slice began. A slice that begins idle starts a cycle and does no other
+    /// work.
     pub phase: Phase,
     /// Words of the major heap when the slice began.
     pub heap_words: usize,
     /// Words allocated in the major heap since the slice before.
     pub allocated_words: usize,
-    /// Raw work to do, as a part of a cycle, at most 0.3.
+    /// Raw work, as a part of a cycle, at most 0.3.
     pub p: f64,
-    /// What was above 0.3, carried to the next slice.
+    /// The excess over 0.3, carried to the next slice.
     pub backlog: f64,
     /// Work to do after smoothing over the window.
     pub filtered_p: f64,
@@ -53,15 +53,15 @@ pub struct Counters {
     pub minor_collections: u64,
     /// Cycles of the major collector that have ended.
     pub major_collections: u64,
-    /// Full collections that were asked for or that a compaction needed.
+    /// Full collections requested by the program or needed by a compaction.
     pub forced_major_collections: u64,
-    /// Compactions; a second one that follows at once counts too.
+    /// Compactions; a second one right after the first counts too.
     pub compactions: u64,
     /// Words of the major heap.
     pub heap_words: u64,
     /// Chunks of the major heap.
     pub heap_chunks: u64,
-    /// Largest number of words that the major heap has had.
+    /// Peak of the major heap's words.
     pub top_heap_words: u64,
     /// Words of the free set.
     pub free_words: u64,
@@ -93,7 +93,7 @@ impl From<&Slice> for SliceRow {
 }
 
 impl Counters {
-    /// Slices and these counters as every collector tells them.
+    /// Slices and these counters in the form that all collectors share.
     pub fn log(&self, slices: Vec<SliceRow>) -> CollectorLog {
         let counters = [
             ("minor_words", self.minor_words),

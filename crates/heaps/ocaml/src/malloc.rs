@@ -1,36 +1,36 @@
-//! Which addresses glibc's malloc gives to large blocks.
+//! The addresses that glibc's malloc gives to large blocks.
 //!
 //! Source: glibc 2.36, `malloc/malloc.c` (`_int_malloc`, `sysmalloc`, `_int_free`, `_int_realloc`,
-//! `munmap_chunk`, `systrim`); for mappings Linux's rule. A block comes from the smallest free
-//! range that is large enough, else from the top of the program break, else from the system:
+//! `munmap_chunk`, `systrim`); for mappings Linux's rule. A block comes from the smallest large
+//! enough free range, else from the top of the program break, else from the system:
 //!
-//! - from the mapping threshold (128 KiB at first) on it is mapped, and Linux maps from the top of
-//!   a process's addresses downwards, into the highest gap that is large enough;
+//! - a block of the mapping threshold (128 KiB at first) or more is mapped; Linux maps from the top
+//!   of a process's addresses downwards, into the highest large enough gap;
 //! - unmapping a block raises the threshold to its size (up to 32 MiB), and the threshold for
 //!   trimming to twice that;
-//! - smaller ones make the break grow, which lies below all mappings, by 128 KiB more than needed;
-//!   freeing trims it again.
+//! - a smaller block makes the break grow by 128 KiB more than needed; the break lies below all
+//!   mappings, and freeing trims it again.
 //!
-//! Deviation: what malloc keeps aside for small blocks (fast bins, caches) is left out.
+//! Deviation: malloc's reserves for small blocks (fast bins, caches) are left out.
 
 use crate::block::Address;
 use crate::facts::PAGE_BYTES;
 use std::ops::Range;
 
-/// Threshold for mapping a block of its own (`DEFAULT_MMAP_THRESHOLD_MIN`).
+/// Smallest block with a mapping of its own, at first (`DEFAULT_MMAP_THRESHOLD_MIN`).
 const MAP_BYTES_MIN: usize = 128 << 10;
-/// It is never raised above this (`DEFAULT_MMAP_THRESHOLD_MAX`).
+/// Largest value of this threshold (`DEFAULT_MMAP_THRESHOLD_MAX`).
 const MAP_BYTES_MAX: usize = 32 << 20;
 /// Bytes at the top from which freeing trims (`DEFAULT_TRIM_THRESHOLD`).
 const TRIM_BYTES: usize = 128 << 10;
-/// What the program break is moved by in addition, and keeps when it is trimmed
-/// (`DEFAULT_TOP_PAD`).
+/// Bytes by which the program break grows in addition, and which a trim keeps (`DEFAULT_TOP_PAD`).
 const BREAK_PAD_BYTES: usize = 128 << 10;
-/// A free range of this size or more has the top looked at (`FASTBIN_CONSOLIDATION_THRESHOLD`).
+/// Freeing a range of this size or more checks the top for a trim
+/// (`FASTBIN_CONSOLIDATION_THRESHOLD`).
 const TRIM_LOOK_BYTES: usize = 64 << 10;
 /// Smallest block (`MINSIZE`).
 const BLOCK_BYTES_MIN: usize = 32;
-/// What a block has besides the bytes that were asked for.
+/// Bytes of a block beside the requested ones.
 pub(crate) const HEADER_BYTES: usize = 8;
 
 /// A process's addresses, as malloc and the kernel see them.
@@ -38,7 +38,7 @@ pub(crate) const HEADER_BYTES: usize = 8;
 pub(crate) struct Malloc {
     /// Unmapped ranges above the program break, ascending.
     gaps: Vec<Range<Address>>,
-    /// A block of so many bytes or more is mapped.
+    /// Blocks of this many bytes or more are mapped.
     map_bytes: usize,
     trim_bytes: usize,
     /// Free ranges below the top, ascending, none adjacent to another or to the top.
@@ -55,8 +55,8 @@ pub(crate) struct Block {
 }
 
 impl Malloc {
-    /// The addresses `range`, all free: the program break grows from its start, mappings from its
-    /// end.
+    /// A process with the free addresses `range`: the program break grows from its start, mappings
+    /// from its end.
     pub(crate) fn new(range: Range<Address>) -> Malloc {
         let middle = range.start + (range.len() / 4).next_multiple_of(PAGE_BYTES);
         Malloc {
@@ -68,7 +68,7 @@ impl Malloc {
         }
     }
 
-    /// A block for `bytes`; nothing where the addresses are used up.
+    /// A block for `bytes`; `None`: the addresses are used up.
     pub(crate) fn allocate(&mut self, bytes: usize) -> Option<Block> {
         let size = size_of(bytes);
         if let Some(range) = self.take_free(size) {
@@ -105,8 +105,8 @@ impl Malloc {
         }
     }
 
-    /// `realloc`: the block has room for `bytes` from now on, wherever it then lies. Where the
-    /// addresses are used up it stays as it is.
+    /// `realloc`: gives the block room for `bytes`, if necessary elsewhere. If the addresses are
+    /// used up, the block stays as it is.
     pub(crate) fn resize(&mut self, block: &mut Block, bytes: usize) {
         let size = size_of(bytes);
         let range = block.range.clone();
@@ -136,8 +136,8 @@ impl Malloc {
         }
     }
 
-    /// The kernel makes a mapping shorter at its end, longer where addresses behind it are free,
-    /// else elsewhere.
+    /// The kernel shortens a mapping at its end, lengthens it if the addresses behind it are free,
+    /// and else moves it.
     fn resize_mapped(&mut self, block: &mut Block, size: usize) {
         let range = block.range.clone();
         if size <= range.len() {
@@ -158,7 +158,7 @@ impl Malloc {
         self.gaps.retain(|gap| !gap.is_empty());
     }
 
-    /// From the smallest hole that is large enough, or from the top.
+    /// Takes from the smallest large enough hole, or from the top.
     fn take_free(&mut self, size: usize) -> Option<Range<Address>> {
         let best = (0..self.holes.len())
             .filter(|nth| self.holes[*nth].len() >= size)
@@ -203,8 +203,8 @@ fn size_of(bytes: usize) -> usize {
     (bytes + HEADER_BYTES).next_multiple_of(16).max(BLOCK_BYTES_MIN)
 }
 
-/// Inserts a range into ascending ranges, joined with its neighbours; returns the length of what
-/// came out.
+/// Inserts a range into ascending ranges, joined with its neighbours; returns the length of the
+/// joined range.
 fn insert(ranges: &mut Vec<Range<Address>>, mut range: Range<Address>) -> usize {
     let mut nth = ranges.partition_point(|other| other.start < range.start);
     if nth < ranges.len() && ranges[nth].start == range.end {

@@ -1,14 +1,14 @@
-//! Marking, as 4.12 and 4.13 do it: a stack of blocks that are coloured and not yet looked through.
+//! Marking in 4.12 and 4.13: a stack of blocks that are coloured and not yet scanned.
 //!
 //! Source: `major_gc.c` (`caml_darken`, `mark_stack_push`, `mark_slice`, `mark_stack_prune`,
-//! `redarken_chunk`). A slice is charged a word for each field and each header. Before a block is
-//! pushed, its first eight fields are looked at, so that small blocks without references never get
-//! there. Where the stack may not grow (it may take a 64th of the heap), it is emptied: each chunk
-//! keeps the range in which blocks lay, to be looked through again when the stack is empty.
+//! `redarken_chunk`). A slice pays a word for each field and each header. Before marking pushes a
+//! block, it looks at the first eight fields, so small blocks without references never get on the
+//! stack. A stack that may not grow (it may take a 64th of the heap) is emptied: each chunk keeps
+//! the range of its blocks that were on the stack, to be scanned again when the stack is empty.
 //!
-//! Deviation: the workload's blocks hold immediate values only, so their fields are counted and not
-//! read: what the driver writes into them is its own. The array of slots and the program's
-//! arguments are read.
+//! Deviation: the workload's blocks hold immediate values only. Marking counts their fields and
+//! does not read them, because the driver may write anything there. It reads the array of slots and
+//! the program's arguments.
 
 use crate::block::{
     Address, BLACK, NULL, WHITE, colour_of, field, fields_at, fields_of, header_at, is_block,
@@ -22,11 +22,11 @@ use crate::heap::OCaml;
 use crate::strategy::Marking;
 use heaplab_heap::prefetch;
 
-/// How many fields ahead marking fetches the headers of the blocks that the array of slots refers
-/// to. The runtime waits for each.
+/// Distance in fields at which marking prefetches the headers of blocks in the array of slots. The
+/// runtime waits for each.
 const MARK_PREFETCH_FIELDS: usize = 16;
 
-/// A block, and the first of its fields that is yet to be looked at.
+/// A block, and its first field not yet scanned.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub block: Address,
@@ -37,13 +37,13 @@ pub(crate) struct Entry {
 #[derive(Debug)]
 pub(crate) struct Marker {
     pub stack: Vec<Entry>,
-    /// Entries that the stack may have before it has to grow or is pruned.
+    /// Entries that fit before the stack must grow or is pruned.
     pub capacity: usize,
-    /// The first chunk with blocks to be looked through again; nothing: none.
+    /// The first chunk with blocks to scan again; null: none.
     pub redarken: Address,
     /// Words marked in this cycle, in the runtime's wrapping arithmetic.
     pub words: usize,
-    /// Times that the stack was pruned.
+    /// Number of times that the stack was pruned.
     pub overflows: u64,
 }
 
@@ -58,14 +58,14 @@ impl Marker {
         }
     }
 
-    /// The stack has its first size again: a compaction has ended.
+    /// Gives the stack its first size again after a compaction.
     pub(crate) fn shrink(&mut self) {
         debug_assert!(self.stack.is_empty());
         self.capacity = MARK_STACK_ENTRIES;
         self.stack = Vec::new();
     }
 
-    /// True where nothing waits to be looked through.
+    /// Whether nothing is left to scan.
     pub(crate) fn is_idle(&self) -> bool {
         self.stack.is_empty() && self.redarken == NULL
     }
@@ -86,7 +86,7 @@ impl OCaml {
         }
     }
 
-    /// Marks the block that a field refers to, and charges what needs no look.
+    /// Marks the block that a field refers to, and pays for the part that needs no scan.
     #[inline(always)]
     fn darken_field(&mut self, block: Address, work: &mut i64) {
         let header = header_at(block);
@@ -101,20 +101,20 @@ impl OCaml {
         }
     }
 
-    /// True where a block's fields are read: it is the program's own.
+    /// Whether a block's fields are read: only the program's own are.
     #[inline(always)]
     pub(crate) fn is_program(&self, block: Address) -> bool {
         block == self.program.slots || block == self.program.arguments
     }
 
-    /// True where a word refers to a block of the major heap.
+    /// Whether a word refers to a block of the major heap.
     #[inline(always)]
     pub(crate) fn is_major(&self, word: usize) -> bool {
         is_block(word) && !self.minor.has(word)
     }
 
-    /// The first field from `from` on that may need marking: the fields before it, or the block's
-    /// end or 8.
+    /// The first field from `from` on that may need marking. Stops at the block's end or at the
+    /// eighth field.
     #[inline(always)]
     fn skip(&self, block: Address, from: usize, fields: usize) -> usize {
         let end = fields.min(MARK_AHEAD_FIELDS);
@@ -132,8 +132,8 @@ impl OCaml {
         nth
     }
 
-    /// Pushes a block, unless its first fields are all it has and need no marking; charges the
-    /// fields that were skipped.
+    /// Pushes a block, unless it has only first fields that need no marking; pays for the skipped
+    /// fields.
     #[inline(always)]
     fn push(&mut self, block: Address, from: usize, work: &mut i64) {
         let fields = fields_at(block);
@@ -149,7 +149,7 @@ impl OCaml {
         self.marker.stack.push(Entry { block, from: to });
     }
 
-    /// Doubles the stack, or empties it where it would take too much.
+    /// Doubles the stack, or empties it if it would take too much.
     #[cold]
     pub(crate) fn grow_mark_stack(&mut self) {
         if self.marker.capacity * MARK_ENTRY_WORDS < self.chunks.words / MARK_STACK_HEAP_PART {
@@ -171,7 +171,7 @@ impl OCaml {
         }
     }
 
-    /// Pushes the blocks of the first chunk that were forgotten, while the stack is less than a
+    /// Pushes the forgotten blocks of the first chunk that has any, while the stack is less than a
     /// quarter full.
     fn redarken(&mut self) {
         let Some(nth) =
@@ -197,7 +197,7 @@ impl OCaml {
         self.marker.redarken = self.chunks.chain.get(nth + 1).map_or(NULL, |chunk| chunk.start);
     }
 
-    /// Marks `work` words. Returns true where everything that lives is marked.
+    /// Marks `work` words. Returns whether everything alive is marked.
     #[inline(never)]
     pub(crate) fn mark_slice(&mut self, mut work: i64) -> bool {
         if self.strategy.marking == Marking::Prefetch {
@@ -206,8 +206,8 @@ impl OCaml {
         self.marker.words = self.marker.words.wrapping_add(work as usize);
         let ended = loop {
             if work <= 0 {
-                // The runtime takes the next block before it sees that nothing is left to do, and
-                // puts it back, past first fields that no longer need marking.
+                // The runtime takes the next block before it sees that the work is done, and puts
+                // the block back, past first fields that need no marking any more.
                 if let Some(Entry { block, from }) = self.marker.stack.pop() {
                     self.push(block, from, &mut 0);
                 }
@@ -227,7 +227,7 @@ impl OCaml {
         ended
     }
 
-    /// Looks through a block, or as far as `work` goes; returns what is left of it.
+    /// Scans a block as far as `work` goes; returns the rest of the work.
     #[inline(always)]
     fn mark_block(&mut self, Entry { block, from }: Entry, work: i64) -> i64 {
         let fields = fields_of(header_at(block));
@@ -242,7 +242,7 @@ impl OCaml {
         0
     }
 
-    /// Looks through a block whose fields are read.
+    /// Scans a block whose fields are read.
     fn mark_program(
         &mut self,
         block: Address,

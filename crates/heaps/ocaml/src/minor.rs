@@ -1,10 +1,10 @@
 //! The minor heap, and the table of slots that refer to it.
 //!
-//! Source: `minor_gc.c`. Blocks are cut from the high end downwards. The trigger is the middle of
-//! the minor heap after a minor collection (a slice of the major collector runs there) and its
-//! start after a slice. The remembered set is a table of slots in the order of stores; it asks for
-//! a minor collection when it has an eighth as many entries as the minor heap has words. A slot can
-//! be in it twice, which is harmless: the second time its object has moved.
+//! Source: `minor_gc.c`. Blocks are cut from the high end downwards. After a minor collection the
+//! trigger is the middle of the minor heap, where a slice of the major collector runs; after the
+//! slice it is the start. The remembered set is a table of slots in the order of stores. It
+//! requests a minor collection when its entries reach an eighth of the minor heap's words. A slot
+//! may be in the table twice, which is harmless: at the second time its object has already moved.
 
 use crate::block::Address;
 use crate::facts::{REMEMBERED_PART, WORD_BYTES};
@@ -18,14 +18,14 @@ pub(crate) struct Minor {
     words: usize,
     /// The last block that was cut.
     pub at: Address,
-    /// How far blocks may be cut before the collector is called.
+    /// Lowest address that cuts reach without calling the collector.
     pub trigger: Address,
-    /// Slots that were written while their new object was young, oldest first. A slot that was
-    /// written several times in a row is here once: the first time moves its object.
+    /// Slots that were written while their new object was young, oldest first. Consecutive writes
+    /// of a slot make one entry: the first one moves its object.
     pub remembered: Vec<u32>,
-    /// Entries that the runtime's remembered set has: one for each time that a slot was written.
+    /// Entries of the runtime's remembered set: one for each write of a slot.
     pub entries: usize,
-    /// Entries that ask for a minor collection.
+    /// Number of entries that requests a minor collection.
     pub entries_max: usize,
 }
 
@@ -37,7 +37,7 @@ impl Minor {
         Minor { range, words, at, trigger, remembered, entries, entries_max }
     }
 
-    /// Slot `slot` was written `times` times in a row, each time with a new young object.
+    /// Records `times` consecutive writes of `slot`, each with a new young object.
     #[inline(always)]
     pub(crate) fn remember(&mut self, slot: u32, times: usize) {
         if self.remembered.last() != Some(&slot) {
@@ -57,12 +57,12 @@ impl Minor {
         (self.range.end - self.at) / WORD_BYTES
     }
 
-    /// Where the slice after a minor collection is due.
+    /// The address at which the slice after a minor collection is due.
     pub(crate) fn middle(&self) -> Address {
         self.range.start + self.words() / 2 * WORD_BYTES
     }
 
-    /// True where a block's address lies here.
+    /// Whether a block lies in the minor heap.
     #[inline(always)]
     pub(crate) fn has(&self, block: Address) -> bool {
         self.range.contains(&block)

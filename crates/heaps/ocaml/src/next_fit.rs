@@ -1,8 +1,8 @@
 //! Next-fit: a search begins where the last one ended.
 //!
-//! Source: `freelist.c`, next-fit. After a hit the rover is the *predecessor* of the block that was
-//! cut, so that the next search tries the same block again: allocations run through a large block
-//! until it is used up.
+//! Source: `freelist.c`, next-fit. After a hit the rover is the *predecessor* of the cut block. So
+//! the next search tries the same block again: allocations run through a large block until it is
+//! used up.
 
 use crate::block::{Address, NULL, header_at, least_header};
 use crate::fit::{Cut, Policies, Shared};
@@ -27,7 +27,7 @@ impl NextFit {
         self.rover = self.list.head;
     }
 
-    /// From the head to the rover, when nothing was found behind the rover.
+    /// Searches from the head to the rover, after no success behind the rover.
     #[cold]
     fn allocate_from_start(&mut self, shared: &mut Shared, fields: usize) -> Option<Cut> {
         let mut previous = self.list.head;

@@ -1,8 +1,7 @@
-//! The list of free blocks in the order of their addresses, which next-fit and first-fit share.
+//! The list of free blocks in address order, shared by next-fit and first-fit.
 //!
 //! Source: `freelist.c`; the runtime has each of these operations twice, once a policy. A block is
-//! carved from the high end of a free one, so that what remains keeps its address and its place in
-//! the list.
+//! carved from the high end of a free one, so the rest keeps its address and its place in the list.
 
 use crate::block::{
     Address, BLUE, NULL, WHITE, colour_of, fields_at, fields_header, fields_of, header_at, load,
@@ -17,14 +16,14 @@ use crate::fit::{Cut, Shared};
 pub(crate) struct Ordered {
     /// A block without fields below every chunk, whose link is the first free block.
     pub head: Address,
-    /// The last block, right after a search that found nothing.
+    /// The last block, right after a search without success.
     pub last: Address,
-    /// The word after the fragment that the sweeper saw last: a block there is merged with the
+    /// The word after the last fragment that the sweeper saw: a block there merges with the
     /// fragment.
     last_fragment: Address,
 }
 
-/// What became of a free block that a block was carved from.
+/// The fate of a free block after a carve.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Carved {
     /// It is smaller now, at the same place in the list.
@@ -53,8 +52,8 @@ impl Ordered {
         self.last = NULL;
     }
 
-    /// Cuts `words` words (header included) off the high end of `current`, which `previous` links
-    /// to. A rest of one word cannot be linked: it becomes a white header without fields.
+    /// Cuts `words` words (header included) off the high end of `current`, the block after
+    /// `previous`. A rest of one word cannot be linked: it becomes a white header without fields.
     #[inline(always)]
     pub(crate) fn carve(
         &mut self,
@@ -70,7 +69,7 @@ impl Ordered {
             if shared.merge == current {
                 shared.merge = previous;
             }
-            // Where nothing is left, the caller overwrites this header.
+            // If nothing is left, the caller overwrites this header.
             set_header(current, fields_header(0, WHITE));
             Carved::Removed
         } else {
@@ -134,7 +133,7 @@ impl Ordered {
         (after - WORD_BYTES, absorbed)
     }
 
-    /// Inserts the blue block of a new chunk. Returns true where it is the last of the list.
+    /// Inserts the blue block of a new chunk. Returns whether it is the last of the list.
     pub(crate) fn add_block(&mut self, shared: &mut Shared, block: Address) -> bool {
         shared.free_words += words_of(header_at(block));
         let at_end = block > self.last;

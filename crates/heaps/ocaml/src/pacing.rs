@@ -1,14 +1,14 @@
-//! Pacing: how much of a cycle a slice does.
+//! Pacing: the part of a cycle that a slice does.
 //!
-//! Source: `major_gc.c`, `caml_major_collection_slice`. With H words of heap, A words allocated in
-//! the major heap since the slice before and an overhead of o percent, a slice does the part p = 3
-//! A (100 + o) / (2 H o) of a cycle, with what earlier slices left over; at most 0.3, the rest is
-//! carried. H counts free words too: so o knows nothing of fragmentation. A window smooths p over
-//! the next slices.
+//! Source: `major_gc.c`, `caml_major_collection_slice`. Let H be the words of the heap, A the words
+//! allocated in the major heap since the previous slice, and o the overhead in percent. A slice
+//! does the part p = 3 A (100 + o) / (2 H o) of a cycle, plus the remainder of earlier slices, at
+//! most 0.3; the excess is carried. H counts free words too: so o knows nothing of fragmentation. A
+//! window smooths p over the next slices.
 //!
 //! Left out: slices on demand (`Gc.major_slice`) and their credit; dependent memory and custom
-//! blocks, which a workload has none of, so that their terms are 0; the program's global fields,
-//! which are none ([`crate::program`]).
+//! blocks, which no workload has, so their terms are 0; the program's global fields, of which there
+//! are none ([`crate::program`]).
 
 use crate::facts::{SLICE_PART_MAX, WINDOW_MAX};
 
@@ -26,10 +26,10 @@ pub(crate) struct Pacing {
     window: usize,
 }
 
-/// The part of a cycle that a slice is to do.
+/// The part of a cycle for one slice.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
-    /// By the allocation, with the backlog, at most 0.3.
+    /// From the allocation, with the backlog, at most 0.3.
     pub raw: f64,
     /// After smoothing.
     pub filtered: f64,
@@ -41,8 +41,8 @@ impl Pacing {
         Pacing { allocated_words: 0, backlog: 0.0, clock: 0.0, ring, at: 0, window }
     }
 
-    /// A slice begins on its own. The order of the operations is the runtime's, so that the results
-    /// are equal to the last bit.
+    /// Begins a slice of the collector's own. The order of the operations is the runtime's, so that
+    /// results are equal to the last bit.
     pub(crate) fn begin(&mut self, heap_words: usize, overhead: usize) -> Part {
         let mut raw = self.allocated_words as f64 * 3.0 * (100 + overhead) as f64
             / heap_words as f64
@@ -65,7 +65,7 @@ impl Pacing {
         Part { raw, filtered }
     }
 
-    /// A slice has done nothing of its part: that goes back into the window.
+    /// Returns a part to the window, if a slice did none of it.
     pub(crate) fn give_back(&mut self, part: f64) {
         let share = part / self.window as f64;
         for bucket in &mut self.ring[..self.window] {
@@ -74,12 +74,12 @@ impl Pacing {
     }
 }
 
-/// Words that a part of a cycle's marking is.
+/// Words to mark for a part of a cycle.
 pub(crate) fn mark_work(part: f64, heap_words: usize, overhead: usize) -> i64 {
     (part * (heap_words as f64 * 250.0 / (100 + overhead) as f64 + 0.0)) as i64
 }
 
-/// Words that a part of a cycle's sweeping is.
+/// Words to sweep for a part of a cycle.
 pub(crate) fn sweep_work(part: f64, heap_words: usize) -> i64 {
     (part * heap_words as f64 * 5.0 / 3.0) as i64
 }

@@ -1,18 +1,17 @@
-//! Where the chunks of the major heap lie.
+//! The addresses of the major heap's chunks.
 //!
-//! The order of chunks by address is the order in which the collector sweeps them and in which
-//! next-fit and first-fit search them, so a heap that is to decide as the runtime decides has to
-//! place chunks as the runtime does. OCaml 4 takes them from malloc ([`crate::malloc`]; `memory.c`,
-//! `caml_alloc_for_heap`). As long as every chunk is mapped each new one lies below all others.
-//! Once chunks were given back, they share the program break with what else the runtime takes from
-//! malloc, which decides how large holes are:
+//! The collector sweeps chunks in address order, and next-fit and first-fit search them in this
+//! order. So a heap with the runtime's decisions must place chunks as the runtime does. OCaml 4
+//! takes chunks from malloc ([`crate::malloc`]; `memory.c`, `caml_alloc_for_heap`). As long as
+//! every chunk is mapped, each new one lies below all others. Once chunks were freed, they share
+//! the program break with the runtime's other blocks, and these decide how large holes are:
 //!
 //! - the page table (`memory.c`, `caml_page_table_initialize`, `caml_page_table_modify`): two
 //!   entries for each page of both first heaps, rounded up to a power of two; doubled when half of
 //!   them are taken; a page that was ever the heap's keeps its entry;
 //! - the mark stack, which grows and is cut to its first size at each compaction;
 //! - the remembered set, from the first store on;
-//! - what the program around the workload needs to begin.
+//! - the blocks that the program around the workload needs at its start.
 //!
 //! Deviation: blocks of less than 60 bytes that live for one overflow of the mark stack are left
 //! out.
@@ -26,16 +25,16 @@ use crate::malloc::{Block, HEADER_BYTES, Malloc};
 use crate::strategy::Strategy;
 use std::ops::Range;
 
-/// Bytes from the start of a block to what malloc gives out.
+/// Bytes from the start of a block to malloc's result.
 const BLOCK_HEADER_BYTES: usize = 16;
-/// Between the first chunk and the mark stack, after it, and after the program's static data: what
-/// the driver of `ocamlrt` was seen to ask for (4.13.1).
+/// Requests of the driver of `ocamlrt`, as observed (4.13.1): between the first chunk and the mark
+/// stack, after it, and after the program's static data.
 const STACK_OWNER_BYTES: usize = 24;
 const ATOMS_BYTES: usize = 2 * PAGE_BYTES;
 const START_BYTES: [usize; 6] = [40, 24, 24, 40, 24, 24];
 const LAST_START_BYTES: [usize; 3] = [24, 256, 24];
-/// The stack for signals (`signals_nat.c`; `SIGSTKSZ`): four times what the kernel saves of a
-/// processor with AVX-512. Other processors' are smaller.
+/// The stack for signals (`signals_nat.c`; `SIGSTKSZ`): four times the state that the kernel saves
+/// for a processor with AVX-512. Other processors have less.
 const SIGNAL_STACK_BYTES: usize = 13_504;
 /// Pages of the program's static data.
 const STATIC_PAGES: usize = 3;
@@ -49,7 +48,7 @@ pub(crate) struct Placement {
     strategy: &'static Strategy,
 }
 
-/// A chunk and the block that it is in.
+/// A chunk and its block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     block: Block,
@@ -63,12 +62,12 @@ struct PageTable {
     block: Option<Block>,
     entries: usize,
     taken: usize,
-    /// Pages that have an entry, ascending.
+    /// Pages with an entry, ascending.
     known: Vec<Range<usize>>,
 }
 
 impl Placement {
-    /// The addresses `range`, all free, for a runtime with these first heaps: the chunk comes next.
+    /// The free addresses `range` for a runtime with these first heaps; the first chunk comes next.
     pub(crate) fn new(
         range: Range<Address>,
         minor_bytes: usize,
@@ -86,12 +85,12 @@ impl Placement {
         Placement { malloc, pages, mark_stack: None, strategy }
     }
 
-    /// The first chunk is there: the rest of the runtime begins.
+    /// Allocates the rest of the runtime's start, after the first chunk.
     pub(crate) fn begin(&mut self) {
         self.malloc.allocate(STACK_OWNER_BYTES);
         self.mark_stack = self.malloc.allocate(MARK_STACK_ENTRIES * MARK_ENTRY_WORDS * WORD_BYTES);
         self.malloc.allocate(ATOMS_BYTES);
-        // Static data lies where no chunk does.
+        // Static data lies outside of all chunks.
         self.pages.add(0..STATIC_PAGES, &mut self.malloc);
         let signals = self.strategy.allocates_signal_stack.then_some(SIGNAL_STACK_BYTES);
         for bytes in START_BYTES.into_iter().chain(signals).chain(LAST_START_BYTES) {
@@ -99,15 +98,15 @@ impl Placement {
         }
     }
 
-    /// The first store of a young object: the remembered set is made.
+    /// Allocates the remembered set, at the first store of a young object.
     pub(crate) fn begin_remembered(&mut self, minor_words: usize) {
         let entries = minor_words / REMEMBERED_PART + REMEMBERED_RESERVE;
         self.malloc.allocate(entries * WORD_BYTES);
     }
 
-    /// Where a chunk of `bytes` goes; nothing where the addresses are used up.
+    /// The place of a new chunk of `bytes`; `None`: the addresses are used up.
     pub(crate) fn place(&mut self, bytes: usize) -> Option<Place> {
-        // The runtime's header ends where a page begins.
+        // The runtime's header ends at the start of a page.
         let header_bytes = self.strategy.chunk_header_bytes;
         let block = self.malloc.allocate(bytes + header_bytes + PAGE_BYTES)?;
         let given = block.range.start + BLOCK_HEADER_BYTES + header_bytes;
@@ -115,20 +114,20 @@ impl Placement {
         Some(Place { block, words: start..start + bytes })
     }
 
-    /// The chunk belongs to the heap.
+    /// Enters the pages of a chunk that joins the heap.
     pub(crate) fn chained(&mut self, place: &Place) {
         let pages = place.words.start / PAGE_BYTES..place.words.end / PAGE_BYTES;
         self.pages.add(pages, &mut self.malloc);
     }
 
-    /// The chunk's block is free again.
+    /// Frees the chunk's block.
     pub(crate) fn release(&mut self, place: &Place) {
-        // Its pages keep their entries; the table is looked at all the same.
+        // The chunk's pages keep their entries; the runtime still looks into the table.
         self.chained(place);
         self.malloc.release(place.block.clone());
     }
 
-    /// The mark stack has so many entries from now on.
+    /// Resizes the mark stack to `entries` entries.
     pub(crate) fn resize_mark_stack(&mut self, entries: usize) {
         if let Some(block) = &mut self.mark_stack {
             self.malloc.resize(block, entries * MARK_ENTRY_WORDS * WORD_BYTES);
@@ -137,7 +136,7 @@ impl Placement {
 }
 
 impl PageTable {
-    /// Pages are entered one by one; before each the table is looked at.
+    /// Enters pages one by one; checks the table's size before each.
     fn add(&mut self, pages: Range<usize>, malloc: &mut Malloc) {
         let mut page = pages.start;
         while page < pages.end {
@@ -148,7 +147,7 @@ impl PageTable {
                     malloc.release(old);
                 }
             }
-            // As many at once as have no entry and leave the table as it is.
+            // Enters at once as many as have no entry and leave the table's size alone.
             let nth = self.known.partition_point(|range| range.end <= page);
             match self.known.get(nth) {
                 Some(range) if range.start <= page => page = range.end.min(pages.end),
@@ -191,7 +190,7 @@ mod tests {
         assert!(places.iter().all(|place| place.words.start - place.block.range.start >= 64));
     }
 
-    /// As the drivers' malloc was seen to be called with `s=4k,h=124k`.
+    /// Expects the calls of malloc that the driver was seen to make with `s=4k,h=124k`.
     #[test]
     fn the_runtime_begins_as_it_was_seen_to() {
         for (version, mark_stack, pages, next) in [

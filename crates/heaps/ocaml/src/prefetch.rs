@@ -1,13 +1,13 @@
-//! Marking, as 4.14 does it: blocks wait in a ring while the processor fetches them, and are
-//! coloured when they leave it.
+//! Marking in 4.14: blocks wait in a ring while the processor fetches them, and get their colour
+//! when they leave it.
 //!
 //! Source: `major_gc.c` of 4.14 (`do_some_marking`, `mark_slice`, `redarken_chunk`). The ring holds
-//! 256 blocks and is kept at 64 at least while there is anything else to look through. A slice
-//! whose work is done still empties the ring: each block that leaves it then is charged its header,
-//! and waits on the stack with all of its fields. The stack has ranges of fields, so that a block
-//! that was looked through in part goes on there after an overflow too.
+//! 256 blocks, and at least 64 while there is anything else to scan. A slice whose work is done
+//! still empties the ring: each block that leaves it then costs its header, and waits on the stack
+//! with all of its fields. The stack holds ranges of fields, so after an overflow a partly scanned
+//! block goes on at its place too.
 //!
-//! Deviation: as for [`crate::mark`], the fields of the workload's blocks are counted and not read.
+//! Deviation: as in [`crate::mark`], the fields of the workload's blocks are counted and not read.
 
 use crate::block::{
     Address, BLACK, NULL, WHITE, colour_of, field, fields_of, header_at, is_scanned, load,
@@ -18,14 +18,14 @@ use crate::heap::OCaml;
 use crate::mark::Entry;
 
 impl OCaml {
-    /// Marks `work` words. Returns true where everything that lives is marked.
+    /// Marks `work` words. Returns whether everything alive is marked.
     pub(crate) fn mark_slice_prefetching(&mut self, mut work: i64) -> bool {
         self.marker.words = self.marker.words.wrapping_add(work as usize);
         loop {
             work = self.mark_some(work);
             let ended = work > 0 && self.marker.is_idle();
             if ended || work <= 0 {
-                // What is left over was not marked; what was done beyond the work was.
+                // Work left over was not marked; marking beyond the work was done too.
                 self.marker.words = self.marker.words.wrapping_sub(work as usize);
                 return ended;
             }
@@ -33,7 +33,7 @@ impl OCaml {
         }
     }
 
-    /// Marks until the work is done or nothing waits; returns what is left of the work.
+    /// Marks until the work is done or nothing waits; returns the rest of the work.
     fn mark_some(&mut self, mut work: i64) -> i64 {
         let mut ring = [NULL; PREFETCH_RING];
         let (mut entered, mut left, mut least) = (0, 0, PREFETCH_LEAST);
@@ -94,7 +94,7 @@ impl OCaml {
         self.marker.stack.push(entry);
     }
 
-    /// Pushes what was forgotten in the first chunk, while the stack is less than a quarter full.
+    /// Pushes the forgotten blocks of the first chunk, while the stack is less than a quarter full.
     fn redarken_ranges(&mut self) {
         let found = self.chunks.chain.iter().position(|chunk| chunk.start == self.marker.redarken);
         let Some(nth) = found else {

@@ -1,12 +1,12 @@
-//! The program around the workload: what a runtime holds before the first birth, and its roots.
+//! The program around the workload: the runtime's objects before the first birth, and its roots.
 //!
-//! The program in OCaml is `heaplab-ocamlrt`'s `driver.ml`, linked without the standard library:
-//! its arguments are the one string `heaplab` in an array (two blocks of one field, born in the
-//! minor heap before anything else; source: `sys.c`, `caml_sys_init`), its data is one array of
-//! slots of at least 257 fields, so that it is allocated directly in the major heap. The roots are,
-//! in the order in which the collector visits them (`roots_nat.c`): the array of slots, a block
-//! that is being born in the major heap, and the arguments. The program's modules have no fields,
-//! so that the incremental roots that the pacing counts are none.
+//! The program in OCaml is `heaplab-ocamlrt`'s `driver.ml`, linked without the standard library.
+//! Its arguments are the string `heaplab` in an array: two blocks of one field, born in the minor
+//! heap before anything else (source: `sys.c`, `caml_sys_init`). Its data is one array of at least
+//! 257 slots, large enough to be allocated directly in the major heap. The collector visits the
+//! roots in this order (`roots_nat.c`): the array of slots, a block between its birth in the major
+//! heap and its store, and the arguments. The program's modules have no fields, so the pacing
+//! counts no incremental roots.
 
 use crate::block::{Address, NULL};
 use crate::facts::YOUNG_WORDS_MAX;
@@ -14,7 +14,7 @@ use crate::facts::YOUNG_WORDS_MAX;
 /// The program's blocks.
 #[derive(Debug)]
 pub(crate) struct Program {
-    /// The array of slots; nothing before the program has begun.
+    /// The array of slots; null before the program has begun.
     pub slots: Address,
     /// Fields of the array.
     pub count: usize,

@@ -1,9 +1,9 @@
 //! The names of the policies and the parameters of `OCAMLRUNPARAM`:
 //! `best-fit,o=80,s=256k,version=4.13`.
 //!
-//! One table ([`PARAMETERS`]) from which parsing, limits and help derive. Each parameter has the
-//! letter that `OCAMLRUNPARAM` has and a long name. Those about custom blocks (`M`, `m`, `n`) are
-//! left out: the workload has none.
+//! Parsing, limits and help derive from one table ([`PARAMETERS`]). Each parameter has its letter
+//! in `OCAMLRUNPARAM` and a long name. Parameters of custom blocks (`M`, `m`, `n`) are left out:
+//! the workload has no such blocks.
 
 use crate::facts::{
     COMPACTION_OVERHEAD, INCREMENT, INITIAL_WORDS, MINOR_WORDS, MINOR_WORDS_MAX, MINOR_WORDS_MIN,
@@ -15,7 +15,7 @@ use heaplab_heap::parameter::bytes;
 use heaplab_heap::{Name, Parameter};
 use serde::Serialize;
 
-/// How the major heap finds a free block.
+/// The way in which the major heap finds a free block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
@@ -28,7 +28,7 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// Every policy, in the order of `a`'s numbers, with its name and what it is, in a line.
+    /// Every policy, in the order of `a`'s numbers, with its name and a line of explanation.
     pub const ALL: [(Policy, &'static str, &'static str); 3] = [
         (
             Policy::NextFit,
@@ -47,14 +47,13 @@ impl Policy {
         ),
     ];
 
-    /// As it is named on the command line.
+    /// Its name on the command line.
     pub fn name(self) -> &'static str {
         Self::ALL[self as usize].1
     }
 }
 
-/// The family's parameters; each is also known by the long name at the same place of
-/// [`LONG_NAMES`].
+/// The family's parameters; each has a long name too, at the same index of [`LONG_NAMES`].
 pub const PARAMETERS: [Parameter; 9] = [
     Parameter {
         name: "a",
@@ -125,7 +124,7 @@ pub const LONG_NAMES: [&str; PARAMETERS.len()] = [
     "limit",
 ];
 
-/// What `o` is called in every family of heaps that collect.
+/// The name of `o` in every family of heaps that collect.
 const OVERHEAD: &str = "overhead";
 
 /// A policy with its parameters.
@@ -133,7 +132,7 @@ const OVERHEAD: &str = "overhead";
 pub struct Spec {
     /// Whose rules.
     pub version: Version,
-    /// How the major heap finds a free block.
+    /// The way in which the major heap finds a free block.
     pub policy: Policy,
     /// `s`: words of the minor heap, a multiple of 512.
     pub minor_words: usize,
@@ -147,11 +146,11 @@ pub struct Spec {
     pub max_overhead: usize,
     /// `w`: slices.
     pub window: usize,
-    /// Most bytes of the heap; `None`: as many as addresses are reserved.
+    /// Most bytes of the heap; `None`: all reserved addresses.
     pub limit_bytes: Option<u64>,
 }
 
-/// Why a name is not one of this family.
+/// The mistake in a name of this family.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     /// No such parameter.
@@ -190,11 +189,11 @@ impl Spec {
         }
     }
 
-    /// Parses what follows `ocaml:`: a policy's name and `parameter=value` pieces in any order,
-    /// separated by commas; nothing: the defaults of 4.13. Later pieces win, as in `OCAMLRUNPARAM`.
+    /// Parses the text behind `ocaml:`: a policy's name and `parameter=value` pieces in any order,
+    /// separated by commas; an empty text gives the defaults of 4.13. Later pieces win, as in
+    /// `OCAMLRUNPARAM`.
     ///
-    /// # Errors
-    /// What is not understood, and what would be.
+    /// # Errors The wrong part, with the right ones.
     pub fn parse(text: &str) -> Result<Spec, SpecError> {
         let pieces: Vec<&str> =
             text.split(',').map(str::trim).filter(|piece| !piece.is_empty()).collect();
@@ -258,7 +257,7 @@ impl Spec {
         Ok(())
     }
 
-    /// The value of `OCAMLRUNPARAM` with which the real runtime has these parameters.
+    /// The value of `OCAMLRUNPARAM` that gives the real runtime these parameters.
     pub fn run_parameters(&self) -> String {
         let Spec {
             policy,

@@ -3,13 +3,13 @@
 //!
 //! Source: `freelist.c`, "splay trees" (Sleator and Tarjan, "Self-adjusting binary search trees",
 //! 1985: simple top-down splaying; Standish's tree of lists). A search for an allocation does not
-//! splay; an insertion into a list that exists does. All links are words of the heap, the tree's
-//! root too, so that a link is an address.
+//! splay; an insertion into an existing list does. All links are words of the heap, the tree's root
+//! included: a link is an address.
 //!
-//! Headers of free blocks, all blue and of tag 0, compare as their sizes do.
+//! Headers of free blocks, all blue and of tag 0, compare like their sizes.
 //!
-//! A large free block's fields: is it its list's node; left and right child (of nodes); previous
-//! and next in its list.
+//! A large free block's fields: whether it is its list's node; left and right child (of nodes);
+//! previous and next in its list.
 
 use crate::block::{
     Address, BLUE, NULL, fields_at, fields_header, fields_of, header_at, load, store,
@@ -25,9 +25,9 @@ const NEXT: usize = 4 * WORD_BYTES;
 /// The tree.
 #[derive(Debug)]
 pub(crate) struct Tree {
-    /// The word that holds the root; two words for splaying follow.
+    /// The word with the root; two words for splaying follow.
     root: Address,
-    /// The smallest block, where it is known and alone in its list.
+    /// The smallest block, if known and alone in its list.
     pub least: Address,
 }
 
@@ -51,13 +51,13 @@ pub(crate) fn previous(block: Address) -> Address {
     load(block + PREVIOUS)
 }
 
-/// True where `block` is its list's node of the tree.
+/// Whether `block` is its list's node of the tree.
 pub(crate) fn is_node(block: Address) -> bool {
     load(block) == 1
 }
 
 impl Tree {
-    /// An empty tree whose root is the word at `root`; the two words behind are the tree's too.
+    /// An empty tree with the word at `root` as its root; the tree also uses the two words behind.
     pub(crate) fn new(root: Address) -> Tree {
         store(root, NULL);
         Tree { root, least: NULL }
@@ -73,8 +73,9 @@ impl Tree {
         load(self.root)
     }
 
-    /// The link to the node of this size, or the empty link where the node would be. Each direction
-    /// has a loop of its own, here and below: as one, compilers choose both links and keep one.
+    /// The link to the node of this size, or the empty link at the node's place. Here and below
+    /// each direction has its own loop: compilers turn a common loop into code that loads both
+    /// links and keeps one.
     #[inline]
     fn search(&self, shared: &mut Shared, size: usize) -> Address {
         let wanted = fields_header(size, BLUE);
@@ -108,8 +109,8 @@ impl Tree {
         link
     }
 
-    /// The link to the smallest node of at least `size` fields, and a size that no node between
-    /// has: the next lower one that the search met.
+    /// The link to the smallest node of at least `size` fields, and a size: no node lies between
+    /// this size and that node. It is the next lower size that the search met.
     #[inline]
     pub(crate) fn search_best(&self, shared: &mut Shared, size: usize) -> Option<(Address, usize)> {
         let wanted = fields_header(size, BLUE);
@@ -150,7 +151,8 @@ impl Tree {
         (best != NULL).then_some((best, fields_of(lower)))
     }
 
-    /// Splays the tree at a size: its node, or the last one of the search, becomes the root.
+    /// Splays the tree at a size: the size's node, or the last node of the search, becomes the
+    /// root.
     fn splay(&mut self, shared: &mut Shared, size: usize) {
         let wanted = fields_header(size, BLUE);
         let (left_top, right_top) = (self.root + WORD_BYTES, self.root + 2 * WORD_BYTES);
@@ -212,7 +214,7 @@ impl Tree {
         store(self.root, node);
     }
 
-    /// Splays a subtree at its smallest node, which is returned as its root and has no left child.
+    /// Splays a subtree at its smallest node; returns this node as the root, without a left child.
     fn splay_least(&mut self, mut node: Address) -> Address {
         let right_top = self.root + 2 * WORD_BYTES;
         let mut right_bottom = right_top;
@@ -238,7 +240,7 @@ impl Tree {
         node
     }
 
-    /// Takes the node that `link` leads to out of the tree.
+    /// Removes the node behind `link` from the tree.
     pub(crate) fn remove_node(&mut self, link: Address) {
         let node = load(link);
         if node == self.least {
@@ -256,7 +258,7 @@ impl Tree {
         }
     }
 
-    /// Puts a blue block into the tree: a node of its own, or at the tail of the list of its size.
+    /// Puts a blue block into the tree: as a new node, or at the tail of the list of its size.
     #[inline]
     pub(crate) fn insert(&mut self, shared: &mut Shared, block: Address) {
         let size = fields_at(block);
@@ -288,7 +290,7 @@ impl Tree {
         }
     }
 
-    /// Takes the block after `node` out of the list of `node`, which has more than one.
+    /// Removes the block after `node` from the list of `node`, which must have more than one.
     #[inline]
     pub(crate) fn take_next(&mut self, node: Address) -> Address {
         let block = next(node);

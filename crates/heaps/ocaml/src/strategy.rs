@@ -1,4 +1,4 @@
-//! What differs between the runtime's versions, as data.
+//! The differences between the runtime's versions, as data.
 //!
 //! Source: the differences between the branches 4.12, 4.13 and 4.14 of `runtime/*.c`.
 
@@ -22,35 +22,34 @@ pub enum Version {
     V4_14_2,
 }
 
-/// When a compaction starts by itself.
+/// The rule that starts a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompactionRule {
-    /// By the free list's size when the sweep began and now, extrapolated (4.12).
+    /// The free list's size when the sweep began and now, extrapolated (4.12).
     FreeList,
-    /// By the words marked in the cycle that has ended, against the heap when the cycle began (4.13
-    /// on).
+    /// The words marked in the last cycle, against the heap when that cycle began (4.13 on).
     Marked,
 }
 
-/// How marking goes from block to block.
+/// The way of marking from block to block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Marking {
-    /// A stack of blocks; a block is coloured when it is found (up to 4.13).
+    /// A stack of blocks; marking colours a block when it finds it (up to 4.13).
     Stack,
-    /// A stack of ranges of fields behind a ring of prefetched blocks; a block is coloured when it
-    /// leaves the ring (4.14).
+    /// A stack of ranges of fields behind a ring of prefetched blocks; a block gets its colour when
+    /// it leaves the ring (4.14).
     Prefetch,
 }
 
-/// Where the compactor looks for room: from which chunk on.
+/// The chunk from which the compactor looks for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompactionFit {
-    /// The first one with room for more than four words, or before such a one (4.12).
+    /// The first chunk with room for more than four words, or the chunk before it (4.12).
     FourWords,
-    /// The first one with room for the smallest block (4.13.0 to 4.14.1).
+    /// The first chunk with room for the smallest block (4.13.0 to 4.14.1).
     TwoWords,
-    /// Where the last block of its kind went; the kinds are blocks of at most eleven words and
-    /// larger ones (4.14.2).
+    /// The chunk of the last block of the same kind; the kinds are blocks of at most eleven words
+    /// and larger ones (4.14.2).
     LastOfKind,
 }
 
@@ -59,32 +58,32 @@ pub enum CompactionFit {
 pub struct Strategy {
     /// Which version.
     pub version: Version,
-    /// As it is named on the command line.
+    /// Its name on the command line.
     pub name: &'static str,
     /// Default of `a`.
     pub policy: Policy,
     /// Default of `o`.
     pub space_overhead: usize,
-    /// When a compaction starts by itself.
+    /// The rule that starts a compaction.
     pub compaction: CompactionRule,
     /// How marking goes.
     pub marking: Marking,
-    /// Where the compactor looks for room.
+    /// The chunk from which the compactor looks for room.
     pub compaction_fit: CompactionFit,
-    /// A compaction moves fragments, headers without fields, as if they lived (4.12).
+    /// Whether a compaction moves fragments, headers without fields, as if they lived (4.12).
     pub moves_fragments: bool,
-    /// Words that marking a block without values is charged beside its header: all of them, or none
+    /// Whether marking a block without values costs all of its words; false: only the header
     /// (4.12).
     pub charges_unscanned: bool,
-    /// What malloc holds when the runtime makes its page table, bytes: malloc's own, the runtime's
-    /// state, its parameters.
+    /// Bytes in malloc when the runtime makes its page table: malloc's own, the runtime's state,
+    /// its parameters.
     pub before_bytes: usize,
-    /// What the runtime keeps in front of a chunk, bytes (`caml/major_gc.h`, `heap_chunk_head`).
+    /// Bytes of the runtime's header in front of a chunk (`caml/major_gc.h`, `heap_chunk_head`).
     pub chunk_header_bytes: usize,
-    /// The stack for signals comes from malloc (4.13 on), and not from static data.
+    /// The stack for signals comes from malloc (4.13 on), not from static data.
     pub allocates_signal_stack: bool,
-    /// Compiled loops look whether the collector wants to run (4.13 on: safepoints); before,
-    /// allocations alone do.
+    /// Compiled loops check whether the collector wants to run (4.13 on: safepoints); before, only
+    /// allocations do.
     pub polls: bool,
 }
 
@@ -163,7 +162,7 @@ impl Version {
         }
     }
 
-    /// The version that a runtime's own number (4.13.1) or a branch (4.13) names.
+    /// The version of a runtime's own number (4.13.1) or a branch (4.13).
     pub fn named(number: &str) -> Option<Version> {
         let branch = || number.match_indices('.').nth(1).map_or(number, |(at, _)| &number[..at]);
         let find = |name: &str| VERSIONS.iter().find(|strategy| strategy.name == name);

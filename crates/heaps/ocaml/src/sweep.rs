@@ -1,8 +1,8 @@
 //! Sweeping: from the first chunk to the last, block by block.
 //!
-//! Source: `major_gc.c`, `sweep_slice`. White blocks go to the free set, black ones become white,
-//! blue ones are where the next dead block is linked. A slice is charged the words of each block
-//! that it reads the header of; what a policy merges beyond is not charged.
+//! Source: `major_gc.c`, `sweep_slice`. A white block goes to the free set, a black one becomes
+//! white, a blue one becomes the place for linking the next dead block. A slice pays the words of
+//! each block whose header it reads; further merges of a policy are free.
 
 use crate::block::{BLACK, BLUE, NULL, WHITE, colour_of, load, store, words_of};
 use crate::chunk::Chunk;
@@ -16,7 +16,7 @@ const WORK_WORDS_MAX: usize = 1 << 50;
 /// Where the sweeper is.
 #[derive(Debug, Default)]
 pub(crate) struct Sweeper {
-    /// The chunk's number in the chain.
+    /// The chunk's index in the chain.
     pub chunk: usize,
     /// Blocks that were found alive in this cycle, and their words.
     pub alive: (u64, u64),
