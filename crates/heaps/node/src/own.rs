@@ -1,10 +1,10 @@
-//! Where Node's own objects lie in old space when a workload begins.
+//! The places of Node's own objects in old space when a workload begins.
 //!
-//! A compaction moves these objects as it moves the workload's, so that the place of each of the
-//! workload's objects depends on their sizes. V8 tells the sum alone; its memory tells the rest. A
-//! run of its own ends its start with a collection that moves nothing: then each object that lives
-//! is marked in its page's bitmap, and what lies behind an object is a filler. The run stops there,
-//! and its pages are read from outside (`/proc/PID/mem`).
+//! A compaction moves these objects together with the workload's, so their sizes decide where the
+//! workload's objects come to lie. V8 reports only the sum of the sizes; its memory has the rest. A
+//! separate run ends its start with a collection that moves nothing: then each live object is
+//! marked in its page's bitmap, and fillers lie behind objects. The run stops there, and heaplab
+//! reads its pages from outside (`/proc/PID/mem`).
 //!
 //! Source: `MemoryChunk`, `Marking` and `HeapObject` in V8's spaces.h, marking.h and objects.h at
 //! the four versions.
@@ -28,17 +28,17 @@ pub struct OwnPage {
     pub objects: Vec<(u32, u32)>,
     /// Bytes of all objects.
     pub live_bytes: u32,
-    /// Bytes of the area, which is shorter where Node's snapshot ends.
+    /// Bytes of the area; shorter than usual where Node's snapshot ends.
     pub area_bytes: u32,
-    /// It comes from Node's snapshot, and no compaction empties it.
+    /// Whether the page comes from Node's snapshot: no compaction empties such a page.
     pub stays: bool,
     /// It has a remembered set.
     pub remembered: bool,
 }
 
 impl Own {
-    /// As a TOML file, for `base=` of the family `v8`: a table a page, with its objects as pairs of
-    /// bytes and how many of that size follow each other; bytes below 0 are free.
+    /// Writes a TOML file for `base=` of the family `v8`: a table a page. Its objects are pairs:
+    /// bytes (negative: free), and the number of pieces of this size in a row.
     pub fn to_toml(&self) -> String {
         let mut text = String::from("# Node's own objects in old space when a workload begins.\n");
         for page in &self.pages {
@@ -68,7 +68,7 @@ impl Own {
     }
 }
 
-/// Writes Node's own objects where `own=` says; the file appears whole or not at all.
+/// Writes Node's own objects to the file of `own=`, which appears whole or not at all.
 pub(crate) fn write(spec: &Spec, slots: u32) -> Result<(), NodeError> {
     let Some(path) = &spec.own else { return Ok(()) };
     let text = objects(spec, slots)?.to_toml();
@@ -80,16 +80,16 @@ pub(crate) fn write(spec: &Spec, slots: u32) -> Result<(), NodeError> {
     file.persist(path).map(|_| ()).map_err(|error| failed(error.error))
 }
 
-/// Where a version of V8 keeps what on a page, as numbers of words from its start.
+/// The layout of a page in a version of V8: positions in words from the page's start.
 struct Layout {
     node: &'static str,
     area: usize,
-    /// The page's own address; behind it come its size, the high-water mark's place and its space.
+    /// The page's own address; its size, the high-water mark's place and its space follow.
     own_address: usize,
     owner: usize,
     live_bytes: usize,
     next: usize,
-    /// Instance types of what is no object: fillers of one and two words, and longer ones.
+    /// Instance types of non-objects: fillers of one and two words here, longer ones next.
     filler: u16,
     free_space: u16,
 }
@@ -101,15 +101,15 @@ const BITMAP: usize = 2;
 const IS_EXECUTABLE: u64 = 1;
 /// `MemoryChunk::NEVER_EVACUATE`.
 const NEVER_EVACUATE: u64 = 1 << 7;
-/// Words of a page's header that are read.
+/// Words that are read of a page's header.
 const HEADER_WORDS: usize = 34;
 const WORD: usize = known::WORD_BYTES as usize;
 /// `Map::kInstanceSizeInWordsOffset` and `kInstanceTypeOffset`.
 const MAP_WORDS: usize = 8;
 const MAP_TYPE: usize = 12;
-/// Time that the start takes at most.
+/// Longest start.
 const START: Duration = Duration::from_secs(120);
-/// Pages that old space has at the start at most.
+/// Most pages of old space at the start.
 const PAGES_MAX: usize = 1000;
 
 const LAYOUTS: [Layout; 4] = [
@@ -158,16 +158,15 @@ const LAYOUTS: [Layout; 4] = [
 /// Node's own objects when a workload begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Own {
-    /// Their pages in old space, in its order.
+    /// Their pages in old space, in list order.
     pub pages: Vec<OwnPage>,
-    /// Bytes on pages of code that are too small for any list, as their last sweep found them.
+    /// Bytes on pages of code in blocks too small for any list, by the last sweep of each page.
     pub code_waste_bytes: u64,
 }
 
-/// Node's own objects when a workload on so many slots begins.
+/// Node's own objects when a workload with `slots` slots begins.
 ///
-/// # Errors
-/// See [`NodeError`]; the version is none of the four, or its memory is not as expected.
+/// # Errors See [`NodeError`]; also a version other than the four, or an unexpected memory content.
 pub fn objects(spec: &Spec, slots: u32) -> Result<Own, NodeError> {
     let node = find::node(spec)?;
     let layout = LAYOUTS.iter().find(|layout| layout.node == spec.version);
@@ -200,7 +199,7 @@ fn unread(expected: &str, found: &str) -> NodeError {
     NodeError::Output { place: "its pages".into(), expected: expected.into(), found: found.into() }
 }
 
-/// Reads the pages once both records of the start are there, and lets the run go.
+/// Reads the pages once both records of the start have arrived, and then lets Node go on.
 fn read_once(
     layout: &Layout,
     pid: libc::pid_t,
@@ -229,7 +228,7 @@ fn old_space_bytes(head: &Head, spaces: &[heaplab_heap::SpaceState]) -> u64 {
 /// The memory of a process.
 struct Memory {
     file: File,
-    /// Of maps that were looked at: instance type and size in words.
+    /// Instance type and size in words of the maps read so far.
     maps: HashMap<u64, Option<(u16, u8)>>,
 }
 
@@ -247,7 +246,7 @@ impl Memory {
         Some(bytes.chunks_exact(WORD).map(word).collect())
     }
 
-    /// What a word is as an object's map: instance type and size in words.
+    /// Instance type and size in words, if the word is an object's map.
     fn map(&mut self, word: u64) -> Option<(u16, u8)> {
         if word & 3 != 1 {
             return None;
@@ -287,7 +286,7 @@ fn read(layout: &Layout, pid: libc::pid_t, committed_bytes: u64) -> Result<Own, 
     })?;
     let code = chunks.values().filter(|header| header[FLAGS] & IS_EXECUTABLE != 0);
     Ok(Own {
-        // A page counts its waste before it links others.
+        // A page's count of waste lies before its link to the next page.
         code_waste_bytes: code.map(|header| header[layout.next - 1]).sum(),
         pages: old
             .iter()
@@ -321,7 +320,7 @@ fn chunks(layout: &Layout, memory: &Memory, ranges: &str) -> HashMap<u64, Vec<u6
     chunks
 }
 
-/// The chunks of a space as it links them.
+/// The chunks of a space in their linked order.
 fn in_order(layout: &Layout, chunks: &HashMap<u64, Vec<u64>>, owner: u64) -> Vec<Chunk> {
     let first = chunks
         .iter()
@@ -352,7 +351,7 @@ fn own_page(
     let marked = |at: usize| bitmap[at / 64] >> (at % 64) & 1 == 1;
     let mut starts = Vec::new();
     let mut at = area;
-    // An object that lives has two bits, at its first two words.
+    // A live object has two bits, at its first two words.
     while at + 1 < words.len() {
         if marked(at) {
             starts.push(at);
@@ -382,9 +381,8 @@ fn own_page(
     })
 }
 
-/// Where the object ends that begins at a word: where its map says, or, where objects of its map
-/// have many sizes, before the fillers that lead to the next one. Fields that an object has to
-/// spare hold fillers too.
+/// The end of the object at a word. Its map gives the size. If objects of the map have many sizes,
+/// the object ends before the fillers that lead to the next one; its spare fields hold fillers too.
 fn end_of(layout: &Layout, memory: &mut Memory, words: &[u64], start: usize, next: usize) -> usize {
     if let Some((_, size @ 1..)) = memory.map(words[start]) {
         return next.min(start + usize::from(size));
@@ -394,7 +392,7 @@ fn end_of(layout: &Layout, memory: &mut Memory, words: &[u64], start: usize, nex
             at += match memory.map(words[at]) {
                 Some((kind, words)) if kind == layout.filler && words > 0 => usize::from(words),
                 Some((kind, _)) if kind == layout.free_space => {
-                    // A small integer in the upper half of a word.
+                    // The size is a small integer, in the upper half of a word.
                     let bytes = words.get(at + 1).map_or(0, |word| word >> 32) as usize;
                     (bytes / WORD).max(1)
                 }

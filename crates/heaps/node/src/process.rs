@@ -1,5 +1,5 @@
-//! Runs a program to its end or its time limit: bounded output, its CPU time, and nothing that
-//! outlives us.
+//! Runs a program to its end or its time limit. Bounds the output, measures the CPU time, and
+//! leaves no process behind.
 
 use crate::NodeError;
 use std::io::Read;
@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The descriptor that the driver writes its results to.
+/// The descriptor to which the driver writes its results.
 const RESULTS: i32 = 3;
 /// Bytes kept of standard error: its end says why.
 const ERROR_BYTES: usize = 64 << 10;
@@ -26,24 +26,24 @@ pub struct Limits {
     pub results_bytes: usize,
     /// Bytes of standard output.
     pub output_bytes: usize,
-    /// Collections that the workload has, for the message of one that hung.
+    /// Collections in the workload, for the message about a hung program.
     pub expected: usize,
 }
 
-/// How a program ended and what it wrote.
+/// A program's end and its output.
 #[derive(Debug)]
 pub struct Ended {
     /// As wait4 gives it.
     status: i32,
     /// User and system time, ns.
     pub cpu_ns: u64,
-    /// What came through the results' pipe.
+    /// Bytes from the results' pipe.
     pub results: Vec<u8>,
     /// Standard output.
     pub stdout: Vec<u8>,
     /// The end of standard error.
     pub stderr: String,
-    /// It was killed after the limit.
+    /// Whether it was killed at the limit.
     pub timed_out: bool,
 }
 
@@ -53,7 +53,7 @@ impl Ended {
         self.exit_status() == Some(0)
     }
 
-    /// The exit status, where it exited.
+    /// The exit status, if it exited.
     pub fn exit_status(&self) -> Option<i32> {
         libc::WIFEXITED(self.status).then(|| libc::WEXITSTATUS(self.status))
     }
@@ -67,13 +67,12 @@ impl Ended {
     }
 }
 
-/// What is called again and again while a program runs, with its process and its results so far.
+/// A callback that runs repeatedly while the program runs, with its process and its results so far.
 pub type Watch<'a> = &'a mut dyn FnMut(libc::pid_t, &[u8]);
 
-/// Runs `command`, whose program is `path`, with `input` as standard input.
+/// Runs `command`, whose program is at `path`, with `input` as standard input.
 ///
-/// # Errors
-/// It cannot be started.
+/// # Errors The program cannot be started.
 pub fn run(
     mut command: Command,
     path: &Path,
@@ -87,11 +86,11 @@ pub fn run(
     let number = theirs.as_raw_fd();
     command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
     let parent = std::process::id() as i32;
-    // SAFETY: between fork and exec only calls that are safe in a signal handler are made, on
-    // integers.
+    // SAFETY: between fork and exec the closure makes only async-signal-safe calls, on integers.
     unsafe {
         command.pre_exec(move || {
-            // dup2 of a descriptor onto itself would leave it to be closed by exec.
+            // A descriptor duplicated onto itself keeps its close-on-exec flag: exec would close
+            // it.
             let ready = if number == RESULTS {
                 libc::fcntl(RESULTS, libc::F_SETFD, 0)
             } else {
@@ -100,7 +99,7 @@ pub fn run(
             if ready < 0 || libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) < 0 {
                 return Err(std::io::Error::last_os_error());
             }
-            // Who died before the call above sends no signal any more.
+            // A parent that died before the call above sends no signal any more.
             if libc::getppid() == parent {
                 Ok(())
             } else {
@@ -132,13 +131,13 @@ pub fn run(
     })
 }
 
-/// The first bytes, which others see in `so_far` before all are there; a writer of more gets a
+/// Reads the first `most` bytes; `so_far` shows them to others meanwhile. A writer of more gets a
 /// broken pipe.
 fn read_first(from: impl Read, most: usize, so_far: &Mutex<Vec<u8>>) -> Vec<u8> {
     let mut from = from.take(most as u64);
     let mut piece = vec![0; PIECE_BYTES];
     let lock = || so_far.lock().unwrap_or_else(PoisonError::into_inner);
-    // What was read before an error stays; a result that is too short is refused by who reads it.
+    // Bytes before a read error stay. The parser refuses results that are too short.
     while let Ok(read @ 1..) = from.read(&mut piece) {
         lock().extend_from_slice(&piece[..read]);
     }
@@ -159,8 +158,8 @@ fn read_last(mut from: impl Read) -> Vec<u8> {
     kept
 }
 
-/// Waits for the child, and kills it at the limit. Gives its status, CPU time in ns, and whether it
-/// was killed.
+/// Waits for the child, and kills it at the limit. Returns its status, its CPU time in ns, and
+/// whether it was killed.
 fn wait(
     pid: libc::pid_t,
     timeout: Duration,
@@ -171,8 +170,8 @@ fn wait(
     let mut killed = false;
     loop {
         let mut status = 0;
-        // SAFETY: all-zero bytes are a valid `rusage`; both may be written; the child is ours and
-        // not yet waited for.
+        // SAFETY: all-zero bytes are a valid `rusage`; the call may write both; the child is ours
+        // and not yet waited for.
         let (waited, usage) = unsafe {
             let mut usage: libc::rusage = std::mem::zeroed();
             (
@@ -192,8 +191,8 @@ fn wait(
                 return Err(error);
             }
         } else if Instant::now() >= deadline {
-            // SAFETY: a system call on integers; the child has not been waited for, so that the
-            // number is still its own.
+            // SAFETY: a system call on integers. Nobody has waited for the child, so its number is
+            // still its own.
             unsafe { libc::kill(pid, libc::SIGKILL) };
             killed = true;
         } else {

@@ -1,10 +1,10 @@
-//! What the driver writes: a line of JSON that names the spaces, then a record a collection, the
-//! first of the start.
+//! The driver's output: a line of JSON with the names of the spaces, then a record for each
+//! collection; the first is that of the start.
 //!
-//! A record is the number of births so far and the state of all spaces before the collection and
-//! then after, each space as four doubles, little-endian: committed, used, available and physical
-//! bytes, as `v8.getHeapSpaceStatistics()` names them. Doubles and not text, because text would be
-//! garbage in the heap that is measured.
+//! A record holds the number of births so far, then the state of all spaces before the collection
+//! and after it. A space is four little-endian doubles with the names of
+//! `v8.getHeapSpaceStatistics()`: committed, used, available and physical bytes. Text instead of
+//! doubles would be garbage in the measured heap.
 
 use crate::known;
 use heaplab_heap::SpaceState;
@@ -12,12 +12,12 @@ use serde::Deserialize;
 
 const FIELDS: usize = 4;
 const STATE_BYTES: usize = FIELDS * 8;
-/// Longest first line that is believed.
+/// Longest accepted first line.
 pub const HEAD_BYTES_MAX: usize = 4096;
 /// Most spaces that a V8 has.
 const SPACES_MAX: usize = 32;
 
-/// The line that the results begin with.
+/// The first line of the results.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Head {
     /// Node's version.
@@ -34,7 +34,7 @@ pub type Spaces = Vec<SpaceState>;
 /// A collection: the spaces before and after.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Births that were complete when it began.
+    /// Births complete when it began.
     pub births: u64,
     /// When it began.
     pub before: Spaces,
@@ -42,10 +42,10 @@ pub struct Record {
     pub after: Spaces,
 }
 
-/// Why bytes are no results: what was expected and what was found.
+/// A parse error: what was expected and what was found.
 pub type Wrong = (String, String);
 
-/// Bytes that results with so many records have at most.
+/// Most bytes of results with `records` records.
 pub fn bytes_max(records: usize) -> usize {
     records.saturating_mul(record_bytes(SPACES_MAX)).saturating_add(HEAD_BYTES_MAX)
 }
@@ -54,15 +54,14 @@ const fn record_bytes(spaces: usize) -> usize {
     8 + 2 * spaces * STATE_BYTES
 }
 
-/// How many whole records there are.
+/// Number of whole records.
 pub fn count(bytes: &[u8]) -> usize {
     split(bytes).map_or(0, |(head, rest)| rest.len() / record_bytes(head.spaces.len()))
 }
 
-/// Reads results of `least` to `most` records.
+/// Parses results of `least` to `most` records.
 ///
-/// # Errors
-/// There are more or fewer, or one is none.
+/// # Errors The number of records is out of range, or a record is damaged.
 pub fn parse(bytes: &[u8], least: usize, most: usize) -> Result<(Head, Vec<Record>), Wrong> {
     let (head, rest) = split(bytes)?;
     let record_bytes = record_bytes(head.spaces.len());
@@ -105,7 +104,7 @@ fn split(bytes: &[u8]) -> Result<(Head, &[u8]), Wrong> {
 
 /// As V8 names it.
 pub const OLD_SPACE: &str = "old_space";
-/// As V8 names it: what it holds at the start is nothing.
+/// V8's name of new space, which counts as empty at the start.
 pub const NEW_SPACE: &str = "new_space";
 
 fn state(bytes: &[u8]) -> Option<SpaceState> {
@@ -118,15 +117,15 @@ fn state(bytes: &[u8]) -> Option<SpaceState> {
     })
 }
 
-/// A double that is a whole number; above 2^53 it is no exact one.
+/// A double as a whole number; `None` above 2^53, where doubles are not exact.
 fn number(bytes: &[u8]) -> Option<u64> {
     let value = f64::from_le_bytes(bytes.try_into().ok()?);
     ((0.0..9_007_199_254_740_992.0).contains(&value) && value.fract() == 0.0)
         .then_some(value as u64)
 }
 
-/// What is the workload's of a space: less what was there at the start. Pages of old space that
-/// were empty then are the workload's; the others were full.
+/// The workload's part of a space: the state minus that at the start. Pages of old space that were
+/// empty at the start are the workload's; all others were full.
 pub fn relative(name: &str, now: SpaceState, start: SpaceState) -> SpaceState {
     if name == NEW_SPACE {
         return now;

@@ -1,4 +1,4 @@
-//! One run: the workload into a file, Node over it, what came back as collections.
+//! One run: writes the workload into a file, runs Node on it, and reads the output as collections.
 
 use crate::process::{self, Ended, Limits};
 use crate::results::{self, Head, OLD_SPACE, Record};
@@ -13,28 +13,29 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const DRIVER: &str = include_str!("driver.js");
-/// Steps that take no longer than a second in any case, for the default time limit.
+/// Steps that take at most a second on any machine; for the default time limit.
 const STEPS_A_SECOND: u64 = 20_000;
 const SECONDS_MIN: u64 = 600;
 
-/// What a real V8 made of a workload.
+/// A workload's results in a real V8.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// "Node 13.14.0 (V8 7.9.317.25-node.32)".
     pub version: String,
-    /// What each space held before the workload began, Node's own objects, as V8 says.
+    /// Bytes of each space before the workload began, which are Node's own objects, by V8's
+    /// account.
     pub start: Vec<(String, SpaceState)>,
     /// Collections in order, the last one forced at the end; with `gc=own` scavenges too. States
-    /// are less the start's (see the crate's documentation). With `gc=own` the requested bytes of
-    /// births are known for the last one only.
+    /// are relative to the start (see the crate's documentation). With `gc=own` only the last one
+    /// has the requested bytes of births.
     pub collections: Vec<Collection>,
-    /// Free percentage from which V8 evacuated a page, for each full collection that thought of
-    /// pages; where `compact=regular`.
+    /// With `compact=regular`: the free percentage from which V8 evacuated a page, for each full
+    /// collection that considered evacuation.
     pub thresholds: Vec<Option<u32>>,
-    /// Full collections that V8 made of its own accord besides the forced ones; with `gc=forced` a
+    /// Full collections that V8 made of its own accord, beside the forced ones; with `gc=forced` a
     /// large limit makes them rare.
     pub unforced: u64,
-    /// Pauses of scavenges during the workload, forced ones and V8's own, by V8's clock, ns.
+    /// Pauses of scavenges during the workload, forced and V8's own, by V8's clock, ns.
     pub scavenges_ns: u64,
     /// The same of full collections.
     pub full_ns: u64,
@@ -42,10 +43,9 @@ pub struct Run {
     pub cpu_ns: u64,
 }
 
-/// Runs the steps that `feed` gives, on `slots` slots, as `spec` says.
+/// Runs the steps of `feed` on `slots` slots, with the parameters of `spec`.
 ///
-/// # Errors
-/// See [`NodeError`]. Nothing is left behind in any case.
+/// # Errors See [`NodeError`]. No file or process is left behind.
 pub fn run(spec: &Spec, slots: u32, feed: Feed<'_>) -> Result<Run, NodeError> {
     let node = find::node(spec)?;
     own::write(spec, slots)?;
@@ -77,7 +77,7 @@ pub fn run(spec: &Spec, slots: u32, feed: Feed<'_>) -> Result<Run, NodeError> {
     assemble(spec, &workload, head, &records, traces, ended.cpu_ns)
 }
 
-/// What a run may take that has so many records.
+/// Limits for a run with `least` to `most` records.
 pub fn limits(timeout: Duration, least: usize, most: usize) -> Limits {
     Limits {
         timeout,
@@ -92,13 +92,13 @@ pub fn limits(timeout: Duration, least: usize, most: usize) -> Limits {
 pub enum Purpose {
     /// To run a workload.
     Run,
-    /// To have its memory looked at before the workload.
+    /// To read its memory before the workload.
     Look,
 }
 
 impl Purpose {
-    /// Who collects, as the driver reads it. Both purposes have names of one length, so that Node's
-    /// own objects are of the same sizes.
+    /// The source of collections, in the driver's words. Both purposes have names of equal length,
+    /// so that Node's own objects have equal sizes.
     fn collector(self, gc: Gc) -> &'static str {
         match (self, gc) {
             (Purpose::Run, gc) => gc.name(),
@@ -127,8 +127,8 @@ pub fn command(spec: &Spec, node: &Path, slots: u32, purpose: Purpose) -> Comman
         purpose.collector(spec.gc),
         traced.join(",")
     ));
-    // The environment and the folder become strings in the heap; a library path may be what makes
-    // the program start at all.
+    // The environment and the folder become strings in the heap, so they are fixed. Only the
+    // library path stays: some programs do not start without it.
     command.env_clear().current_dir("/");
     if let Some(path) = std::env::var_os("LD_LIBRARY_PATH") {
         command.env("LD_LIBRARY_PATH", path);
@@ -136,7 +136,7 @@ pub fn command(spec: &Spec, node: &Path, slots: u32, purpose: Purpose) -> Comman
     command
 }
 
-/// Whether Node ended in another way than by finishing.
+/// Fails if Node did not finish.
 pub fn refuse(
     spec: &Spec,
     node: &Path,
@@ -195,7 +195,7 @@ pub fn refuse(
     Err(NodeError::Died { how: ended.how(), said })
 }
 
-/// The bytes of the last collection that V8 traced.
+/// Live bytes after the last collection that V8 traced.
 fn live_at_the_end(stdout: &str) -> Option<String> {
     let (_, rest) = stdout.rsplit_once("total_size_after=")?;
     let number: u64 = rest.split_ascii_whitespace().next()?.parse().ok()?;
@@ -218,14 +218,14 @@ fn assemble(
             found: format!("Node {}", head.node),
         });
     }
-    // The driver settles and reports the start with collections of its own.
+    // The driver makes collections of its own to settle the heap and to report the start.
     let traced = traces.collections.get(known::SETTLING_COLLECTIONS..).unwrap_or_default();
     let start = &records[0].after;
     let full = |traced: &&Traced| traced.kind != "s";
     let forced_full = workload.forced.iter().filter(|forced| !forced.minor).count();
     let collections = match spec.gc {
         Gc::Forced => {
-            // Where V8 collected on its own too, no line is known to be of a forced one.
+            // If V8 collected on its own too, no line is known to belong to a forced collection.
             let all_forced = traced.iter().filter(full).count() == forced_full;
             let mut fulls = traced.iter().filter(|traced| all_forced && full(traced));
             let pairs = workload.forced.iter().zip(&records[1..]);
@@ -262,14 +262,14 @@ fn assemble(
     })
 }
 
-/// The kind of a full collection, by what it may do; V8 itself says `ms` for both.
+/// The kind of a full collection by its permissions; V8 itself prints `ms` for both.
 fn full_kind(compact: Compact) -> &'static str {
     if compact == Compact::Never { "mark-sweep" } else { "mark-compact" }
 }
 
 const SCAVENGE: &str = "scavenge";
 
-/// A record as a collection, less the start.
+/// A record as a collection, relative to the start.
 fn of_record(head: &Head, record: &Record, start: &[SpaceState]) -> Collection {
     let states = || {
         let spaces = head.spaces.iter().zip(&record.before).zip(&record.after).zip(start);
@@ -306,10 +306,10 @@ fn forced_one(
     }
 }
 
-/// What a collection's line says of free lists, with waste as the rest of what is free.
+/// The free lists in a collection's line; waste is the rest of the free bytes.
 fn free_lists(traced: &Traced, head: &Head, record: &Record) -> Option<FreeLists> {
-    // Only old, code and map space have holes, and nothing in code and map space is swept before
-    // the next full collection.
+    // Only old, code and map space have holes. Code and map space are not swept before the next
+    // full collection.
     let holed = ["old_space", "code_space", "map_space"];
     let spaces = head.spaces.iter().zip(&record.before);
     let spaces = spaces.filter(|(name, _)| holed.contains(&name.as_str()));
@@ -318,10 +318,10 @@ fn free_lists(traced: &Traced, head: &Head, record: &Record) -> Option<FreeLists
     traced.free_lists.clone().map(|lists| FreeLists { waste_bytes, ..lists })
 }
 
-/// V8's own collections: each record is of one birth, in which V8 collected once or (a scavenge
-/// that did not help) more often, and its trace has a line for each. The line that ends a record's
-/// collections leaves old space as the record says; the others get what lies between. The last
-/// record is of the collection that the driver forces.
+/// V8's own collections. A record covers one birth, in which V8 collected once, or more often after
+/// a scavenge that did not help; the trace has a line for each collection. The last of a record's
+/// lines has the record's old space; the lines before it have the states between. The last record
+/// is that of the driver's forced collection.
 fn own_collections(
     compact: Compact,
     forced: &[Forced],

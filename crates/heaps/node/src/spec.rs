@@ -1,7 +1,6 @@
-//! The parameters of the family as a command line names them:
-//! `node:version=13.14.0,strategy=2,compact=never`.
+//! The parameters of the family on a command line: `node:version=13.14.0,strategy=2,compact=never`.
 //!
-//! One table ([`PARAMETERS`]) from which parsing and help derive.
+//! Parsing and help derive from one table ([`PARAMETERS`]).
 
 use crate::known;
 use heaplab_heap::{Parameter, parameter};
@@ -129,7 +128,7 @@ impl Gc {
     }
 }
 
-/// A Node with flags, as asked for.
+/// The parameters: a Node with its flags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
     /// Of Node.
@@ -142,22 +141,22 @@ pub struct Spec {
     pub gc: Gc,
     /// Births between forced collections.
     pub every: Option<u64>,
-    /// MB of the old generation at most.
+    /// Most MB of the old generation.
     pub limit_mb: u64,
     /// MB of a semi-space.
     pub semi_space_mb: u64,
-    /// Ask for free bytes by category.
+    /// Whether to report free bytes by category.
     pub categories: bool,
     /// Kill it after this time.
     pub timeout: Option<Duration>,
-    /// Where to write Node's own objects.
+    /// The file for Node's own objects.
     pub own: Option<PathBuf>,
     /// The program itself.
     pub node: Option<PathBuf>,
     pub(crate) text: String,
 }
 
-/// Why a text is not the parameters of the family.
+/// The mistake in a text of parameters.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     /// No such parameter.
@@ -168,7 +167,7 @@ pub enum SpecError {
         /// What it has.
         known: String,
     },
-    /// Not a value of this parameter.
+    /// The parameter does not take this value.
     #[error("node:{parameter} takes {takes}, not {value:?}")]
     Value {
         /// The parameter.
@@ -178,7 +177,7 @@ pub enum SpecError {
         /// As asked for.
         value: String,
     },
-    /// A parameter that another one makes useless.
+    /// Another parameter makes this one useless.
     #[error("node:{0}")]
     Useless(&'static str),
 }
@@ -203,10 +202,9 @@ impl Default for Spec {
 }
 
 impl Spec {
-    /// Parses `parameter=value` pieces, separated by commas; nothing asks for the defaults.
+    /// Parses `parameter=value` pieces, separated by commas; an empty text gives the defaults.
     ///
-    /// # Errors
-    /// A parameter that there is not, or a value that it does not take.
+    /// # Errors An unknown parameter, or a value that the parameter does not take.
     pub fn parse(text: &str) -> Result<Spec, SpecError> {
         let mut spec = Spec { text: text.into(), ..Spec::default() };
         for piece in text.split(',').filter(|piece| !piece.is_empty()) {
@@ -263,12 +261,12 @@ impl Spec {
         (!empty).then_some(())
     }
 
-    /// The flags of V8 that it asks for.
+    /// The flags of V8.
     ///
-    /// `--predictable-gc-schedule` would be shorter, and overrides `--heap-growing-percent` by 30
-    /// whatever stands beside it (flag-definitions.h, an implication by value), so that V8 collects
-    /// on its own between forced collections of a workload that grows. What it stands for is named
-    /// one by one instead.
+    /// `--predictable-gc-schedule` would be shorter. But it sets `--heap-growing-percent` to 30
+    /// whatever the command line says (flag-definitions.h, an implication by value), and V8 would
+    /// collect on its own between forced collections of a growing workload. So the flags that it
+    /// stands for are named one by one.
     pub fn flags(&self) -> Vec<String> {
         let growth = if self.gc == Gc::Forced { 100_000 } else { 30 };
         let semi = self.semi_space_mb;
@@ -279,10 +277,10 @@ impl Spec {
             format!("--heap-growing-percent={growth}"),
             format!("--max-old-space-size={}", self.limit_mb),
         ];
-        // Flushing, lazy feedback and the compilation cache would let objects of Node die or be
-        // born in the middle of a workload: from 8.4 on only V8's own collections make code older,
-        // and the fourth one drops the driver's entry of 48 bytes. The seed: V8 chooses addresses
-        // by it, and in which order pages are moved together follows from them.
+        // Bytecode flushing, lazy feedback and the compilation cache would let objects of Node die
+        // or be born during a workload. From 8.4 on only V8's own collections age code, and the
+        // fourth one drops the driver's entry of 48 bytes. The seed is fixed because V8 chooses
+        // addresses by it, and these decide the order in which pages are compacted.
         let always = "--no-memory-reducer --single-threaded --single-threaded-gc \
                       --no-incremental-marking --expose-gc --no-opt --no-flush-bytecode \
                       --no-lazy-feedback-allocation --no-compilation-cache --random-seed=1";
@@ -290,7 +288,7 @@ impl Spec {
         flags
     }
 
-    /// The limit as it was named; `None` where it was not.
+    /// The limit as written; `None` if not given.
     pub(crate) fn named_limit(&self) -> Option<&str> {
         self.text.split(',').rev().find(|piece| piece.starts_with("limit="))
     }

@@ -1,12 +1,11 @@
-//! What V8 prints on standard output when asked by flags that the driver sets before the workload
-//! begins: a line a collection (`--trace-gc-nvp`), what the spaces hold after it
-//! (`--trace-gc-verbose`, KB), the pages that it thought of evacuating
-//! (`--trace-fragmentation-verbose`), free blocks by page and category
-//! (`--trace-gc-freelists-verbose`). Every line begins with `[PID:ISOLATE]`.
+//! Parses V8's messages on standard output. The driver switches them on before the workload begins:
+//! a line a collection (`--trace-gc-nvp`), the spaces after it (`--trace-gc-verbose`, KB), the
+//! pages considered for evacuation (`--trace-fragmentation-verbose`), free blocks by page and
+//! category (`--trace-gc-freelists-verbose`). Every line begins with `[PID:ISOLATE]`.
 
 use heaplab_heap::{FreeBlocks, FreeLists, SpaceState};
 
-/// Bytes of standard output that are read at most.
+/// Most bytes of standard output that are read.
 pub const BYTES_MAX: usize = 1 << 30;
 
 /// A collection as V8 traces it.
@@ -22,16 +21,15 @@ pub struct Traced {
     pub copied_bytes: u64,
     /// Objects that left new space, bytes.
     pub promoted_bytes: u64,
-    /// What old space held afterwards, to the KB.
+    /// Old space after the collection, to the KB.
     pub old: SpaceState,
-    /// What new space held afterwards, to the KB.
+    /// New space after the collection, to the KB.
     pub new: SpaceState,
-    /// Bytes of old, code and map space that were free before: on lists, or too small for them.
+    /// Free bytes of old, code and map space before: on lists, or too small for them.
     pub holes_bytes: u64,
-    /// Free blocks of old space, where V8 was asked.
+    /// Free blocks of old space, if requested.
     pub free_lists: Option<FreeLists>,
-    /// Percentage of a page that must be free for the page to be evacuated, where pages were
-    /// thought of.
+    /// Percentage of a page that must be free for its evacuation, if V8 considered pages.
     pub threshold_percent: Option<u32>,
 }
 
@@ -42,13 +40,12 @@ pub struct Traces {
     pub collections: Vec<Traced>,
 }
 
-/// Why a line is not what V8 prints: its number from 1, what was expected, what was found.
+/// A parse error: line number from 1, what was expected, what was found.
 pub type Wrong = (usize, &'static str, String);
 
-/// Reads what V8 printed; lines that are none of the ones named above are skipped.
+/// Parses V8's messages; skips all other lines.
 ///
-/// # Errors
-/// A line that begins as one of them and goes on otherwise.
+/// # Errors A line that begins like one of the messages and continues differently.
 pub fn parse(text: &str) -> Result<Traces, Wrong> {
     let mut traces = Traces::default();
     let (mut threshold, mut lists, mut swept) = (None, None::<FreeLists>, false);
@@ -58,8 +55,7 @@ pub fn parse(text: &str) -> Result<Traces, Wrong> {
             continue;
         };
         if let Some(moment) = said.strip_prefix("FreeLists statistics ") {
-            // A scavenge may end sweeping too; what a full collection sees comes after its first
-            // line.
+            // A scavenge may end sweeping too. A full collection's lists come after its first line.
             if moment == "before collection:" {
                 lists = Some(FreeLists::default());
             }
@@ -80,7 +76,7 @@ pub fn parse(text: &str) -> Result<Traces, Wrong> {
             collection.threshold_percent = threshold.take();
             if collection.kind != "s" {
                 collection.free_lists = lists.take().map(|mut lists| {
-                    // V8 says nothing of sweeping that had ended before.
+                    // V8 prints nothing about sweeping that ended earlier.
                     if lists.swept.is_empty() {
                         lists.swept.clone_from(&lists.before);
                     }
@@ -111,7 +107,7 @@ fn add(sums: &mut Vec<FreeBlocks>, page: &[FreeBlocks]) {
     }
 }
 
-/// `0[0:   24 ||    576 ], [1: 20 || 664 ]`, the page's number first.
+/// Parses `0[0:   24 ||    576 ], [1: 20 || 664 ]`, which begins with the page's number.
 fn categories(text: &str) -> Option<Vec<FreeBlocks>> {
     let digits = text.trim_start().find('[').map(|at| &text.trim_start()[at..])?;
     let pieces = digits.split("],").map(str::trim).filter(|piece| !piece.is_empty());
@@ -142,7 +138,7 @@ fn collection(text: &str) -> Option<Traced> {
     })
 }
 
-/// The word after a name that stands at the beginning of a word.
+/// The word behind `name`, where `name` begins a word.
 fn word<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.split_ascii_whitespace().find_map(|word| word.strip_prefix(name))
 }
@@ -151,7 +147,7 @@ fn number(text: &str, name: &str) -> Option<u64> {
     word(text, name)?.parse().ok()
 }
 
-/// `Old space,  used:   1405 KB, available:  0 KB, committed:  1420 KB`.
+/// Parses `Old space,  used:   1405 KB, available:  0 KB, committed:  1420 KB`.
 fn state(text: &str) -> Option<SpaceState> {
     let bytes = |name: &str| -> Option<u64> {
         let rest = text.split_once(name)?.1.trim_start();

@@ -1,4 +1,4 @@
-//! The workload as the driver reads it: pairs of little-endian 32-bit numbers (slot, words).
+//! The workload file for the driver: pairs of little-endian 32-bit numbers (slot, words).
 //!
 //! | pair | means |
 //! |---|---|
@@ -7,7 +7,7 @@
 //! | -1, 0 | a full collection, and what the spaces held before and after |
 //! | -2, 0 | the same with a collection of the young generation |
 //!
-//! The file has no name from the beginning, so that nothing is left behind however a run ends.
+//! The file never has a name, so nothing is left behind after any end of the run.
 
 use crate::{NodeError, known};
 use heaplab_heap::Ask;
@@ -17,10 +17,10 @@ use std::io::{BufWriter, Seek, SeekFrom, Write};
 const FULL: i32 = -1;
 const MINOR: i32 = -2;
 
-/// One thing that the workload does.
+/// One step of the workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// An object is born in `slot`; one that is there dies (a reallocation).
+    /// An object is born in `slot`; an object there dies (a reallocation).
     Birth {
         /// Where the program keeps it.
         slot: u32,
@@ -36,7 +36,7 @@ pub enum Step {
     Collect(Ask),
 }
 
-/// What the workload had done when a collection was forced.
+/// The state of the workload at a forced collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Forced {
     /// Only of the young generation.
@@ -52,46 +52,45 @@ pub struct Forced {
 pub struct Workload {
     /// The pairs, at its beginning.
     pub file: File,
-    /// The collections in it, in order.
+    /// The collections in the workload, in order.
     pub forced: Vec<Forced>,
     /// Pairs.
     pub steps: u64,
-    /// The most requested bytes that are live at once.
+    /// Peak of live requested bytes.
     pub peak_bytes: u64,
     /// Slots of the driver's table.
     pub slots: u32,
 }
 
-/// Gives each step to the function that it is given, in order, and ends at the first error of that
-/// function or its own.
+/// Calls the given function with each step, in order. Ends at the function's first error or its
+/// own.
 pub type Feed<'a> =
     &'a mut dyn FnMut(&mut dyn FnMut(Step) -> Result<(), String>) -> Result<(), String>;
 
 /// How a workload is written.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rules {
-    /// Births between full collections that are forced besides the workload's own.
+    /// Births between full collections forced in addition to the workload's own.
     pub every: Option<u64>,
-    /// The workload's own forced collections are left out.
+    /// Leaves out the workload's own forced collections.
     pub leave_out_collections: bool,
 }
 
 struct Writer {
     out: BufWriter<File>,
     rules: Rules,
-    /// Requested bytes of what lives in each slot, plus one; 0: nothing.
+    /// Requested bytes of the live object in each slot, plus one; 0: empty.
     live: Vec<u64>,
     live_bytes: u64,
     here: Forced,
     done: Workload,
 }
 
-/// Writes the steps that `feed` gives, on `slots` slots, into a temporary file, and a full
-/// collection behind them.
+/// Writes the steps of `feed` on `slots` slots into a temporary file, and a full collection behind
+/// them.
 ///
-/// # Errors
-/// A step that no program can have done, an object that V8 cannot make an array of, no room for the
-/// file, or an error of `feed`.
+/// # Errors A step that no program can have done, an object too large for a V8 array, no room for
+/// the file, or an error of `feed`.
 pub fn write(slots: u32, rules: Rules, feed: Feed<'_>) -> Result<Workload, NodeError> {
     if slots > known::SLOTS_MAX {
         let what =

@@ -1,4 +1,4 @@
-//! Workloads in the real V8 of Node 13.14.0 (and of the other three where they are installed).
+//! Workloads in the real V8 of Node 13.14.0, and of the other three versions if installed.
 
 use heaplab_heap::{Ask, Collection, SpaceState};
 use heaplab_node::{NodeError, Run, Spec, Step, find, known, run};
@@ -17,8 +17,8 @@ impl Random {
     }
 }
 
-/// The facts' workload: 20,000 slots replaced at random by mixed sizes (half under 9 words, 2 % up
-/// to 4,095), a collection every 20,000 births.
+/// The workload of the recorded facts: 20,000 slots replaced at random by mixed sizes (half under 9
+/// words, 2 % up to 4,095), a collection every 20,000 births.
 fn mixed(births: u64) -> Vec<Step> {
     let mut random = Random(7);
     let mut steps = Vec::new();
@@ -42,8 +42,8 @@ fn ran(text: &str, steps: &[Step]) -> Result<Run, NodeError> {
     })
 }
 
-/// Whether this Node is installed. Says so where it is not; fails where
-/// `HEAPLAB_REQUIRE_ORACLES=1`, for the version that CI installs.
+/// Whether this Node is installed. If not, prints a line, or fails with `HEAPLAB_REQUIRE_ORACLES=1`
+/// for the version that CI installs.
 fn have(version: &str) -> bool {
     match find::node(&Spec::parse(&format!("version={version}")).unwrap()) {
         Ok(_) => true,
@@ -90,12 +90,12 @@ fn runs_repeat_to_the_byte_and_strategies_differ_as_the_facts_say() {
         assert!(used[9] > live / 2 && used[9] < live * 3, "{used:?}");
     }
     assert_eq!(many[0], many[1], "ManyCached only finds faster what Many finds");
-    // In shape: FastAlloc a little under Legacy, the four others far under it and near each other.
+    // The shape: FastAlloc a little below Legacy, the four others far below and close together.
     let [legacy, fast, ref others @ ..] = committed[..] else { unreachable!() };
     assert!(fast < legacy, "{committed:?}");
     assert!(others.iter().all(|bytes| *bytes as f64 / (legacy as f64) < 0.85), "{committed:?}");
-    // Always-compact leaves the same objects whatever the strategy, and a page more or less, by
-    // what the last page has room for.
+    // Always-compact leaves the same objects under every strategy. The pages may differ by one, by
+    // the room on the last page.
     let always = [0, 2].map(|strategy| {
         ran(&format!("strategy={strategy},compact=always"), &steps).unwrap().collections[9].after
     });

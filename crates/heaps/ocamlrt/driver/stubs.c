@@ -72,7 +72,8 @@ value heaplab_next_words(value unit) {
   return Val_long(words);
 }
 
-/* FNV-1a over where the object of each slot lies: its chunk's number and its distance from the chunk's start. */
+/* FNV-1a over the place of each slot's object: its chunk's number and its distance from the
+ * chunk's start. */
 static uint64_t placement(value slots) {
   uint64_t hash = 0xcbf29ce484222325;
   for (mlsize_t slot = 0; slot < Wosize_val(slots); slot++) {
@@ -108,7 +109,7 @@ value heaplab_report(value slots) {
   return Val_unit;
 }
 
-/* After the last step: CPU time, and the most resident bytes less those of files. */
+/* After the last step: CPU time, and the peak of resident bytes without those of files. */
 value heaplab_usage(value unit) {
   struct rusage usage;
   char line[256];

@@ -1,4 +1,4 @@
-//! The driver: compiled once for each compiler, and kept.
+//! The driver, compiled once for each compiler and kept.
 
 use crate::OCamlError;
 use std::ffi::OsString;
@@ -19,15 +19,15 @@ const STUBS: &str = include_str!("../driver/stubs.c");
 pub struct Driver {
     pub(crate) program: PathBuf,
     version: String,
-    /// What runs the driver, with the folder in which it finds it; nothing: the driver is run.
+    /// The program that runs the driver, and the folder with a link to the driver; `None`: runs the
+    /// driver itself.
     pub(crate) under: Option<(Vec<OsString>, PathBuf)>,
 }
 
 impl Driver {
-    /// The driver for the `ocamlopt` in the path, compiled unless it is there.
+    /// The driver for the `ocamlopt` in the path, compiled unless it exists.
     ///
-    /// # Errors
-    /// No compiler, one of another design, or it fails.
+    /// # Errors No compiler, an unsupported version, or the compiler fails.
     pub fn build() -> Result<Driver, OCamlError> {
         Driver::build_with(Path::new("ocamlopt"))
     }
@@ -59,11 +59,11 @@ impl Driver {
         Ok(Driver { program, version, under: None })
     }
 
-    /// The same, run by another program, such as a profiler: `runner` is what stands before a
-    /// command. A link to the driver is put into `folder`, so that its name, which is part of what
-    /// the runtime decides by, stays the same.
+    /// The same driver under another program, such as a profiler: `runner` is the start of its
+    /// command. Puts a link to the driver into `folder`: the driver's name must stay the same,
+    /// because the runtime's decisions depend on it.
     ///
-    /// # Errors
+    /// # Errors The link cannot be made.
     /// The link cannot be made.
     pub fn under(&self, runner: Vec<OsString>, folder: &Path) -> Result<Driver, OCamlError> {
         let link = folder.join(NAME);
@@ -91,7 +91,7 @@ impl Driver {
         command
     }
 
-    /// Where the compiled program is.
+    /// The compiled program's path.
     pub fn program(&self) -> &Path {
         &self.program
     }
@@ -102,7 +102,7 @@ impl Driver {
     }
 }
 
-/// Either an error of its own, or one of the folder.
+/// An error of its own, or one of the folder.
 enum Failed {
     Own(OCamlError),
     Folder(io::Error),
@@ -120,7 +120,8 @@ impl Failed {
 fn compile(ocamlopt: &Path, library: &str, place: &Path) -> Result<(), Failed> {
     fs::write(place.join("driver.ml"), DRIVER).map_err(Failed::Folder)?;
     fs::write(place.join("stubs.c"), STUBS).map_err(Failed::Folder)?;
-    // Without the standard library its modules are not linked, and nor is the runtime: it is named.
+    // Without the standard library neither its modules nor the runtime are linked, so the runtime
+    // is named.
     let runtime = format!("{library}/libasmrun.a");
     let mut command = Command::new(ocamlopt);
     command.args([
@@ -144,7 +145,7 @@ fn compile(ocamlopt: &Path, library: &str, place: &Path) -> Result<(), Failed> {
     Err(Failed::Own(OCamlError::Compile(message)))
 }
 
-/// What the compiler says of itself.
+/// The compiler's answer to an option.
 fn said(ocamlopt: &Path, option: &str) -> Result<String, OCamlError> {
     match Command::new(ocamlopt).arg(option).output() {
         Ok(output) if output.status.success() => {

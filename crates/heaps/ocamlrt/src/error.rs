@@ -1,4 +1,4 @@
-//! What can go wrong with the real runtime.
+//! Errors of the real runtime.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ pub enum OCamlError {
         "ocamlopt is not installed, and the real OCaml runtime is reached through it; install OCaml 4 (Debian: apt install ocaml-nox)"
     )]
     Missing,
-    /// The compiler is of another design.
+    /// The compiler's runtime has another design.
     #[error(
         "ocamlopt is version {0}; the real runtime is compared with 4.12 to 4.14, OCaml 5 has another heap"
     )]
@@ -46,7 +46,7 @@ pub enum OCamlError {
     Died {
         /// As the system says it.
         status: String,
-        /// Steps that had been written to it, of which it may have read fewer.
+        /// Steps written to the driver, which may have read fewer.
         steps: u64,
         /// The last line on its standard error.
         message: String,
@@ -54,12 +54,12 @@ pub enum OCamlError {
     /// The runtime has no more memory.
     #[error("the OCaml runtime ran out of memory after {steps} steps: {message}")]
     OutOfMemory {
-        /// Steps that had been written to it.
+        /// Steps written to the driver.
         steps: u64,
         /// As the runtime says it.
         message: String,
     },
-    /// A step that the driver's format cannot say.
+    /// The driver's format cannot express the step.
     #[error("step {step} does not fit the OCaml driver: {what}")]
     Step {
         /// Its number, from 0.
@@ -70,7 +70,7 @@ pub enum OCamlError {
     /// The workload ended early.
     #[error("{0}")]
     Workload(String),
-    /// What the driver wrote is not what it writes.
+    /// The output is not the driver's.
     #[error("the OCaml driver wrote {found:?}; expected {expected}")]
     Output {
         /// What was expected.

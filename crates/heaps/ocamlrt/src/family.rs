@@ -11,8 +11,7 @@ use std::fmt;
 
 /// How the family is named.
 const NAME: &str = "ocamlrt";
-/// Parameters that the runtime has not: the version is that of the compiler, and nothing limits its
-/// memory.
+/// Parameters that the runtime lacks: nothing limits its memory. The version is the compiler's.
 const OURS: [&str; 1] = ["limit"];
 
 /// The family.
@@ -31,11 +30,11 @@ impl fmt::Display for Runtime {
 
 impl heaplab_heap::Spec for Runtime {
     fn traits(&self) -> Traits {
-        // Where OCaml is missing, running it says so.
+        // A missing OCaml is reported when it is to run.
         let files =
             Driver::build().map(|driver| vec![driver.program().to_owned()]).unwrap_or_default();
-        // A cell's process starts with a bare environment, and is to find the compiler and the
-        // driver that it made.
+        // A cell's process starts with a bare environment, and must find the compiler and the
+        // compiled driver.
         let known = ["PATH", "HOME", "XDG_CACHE_HOME"].into_iter();
         let environment =
             known.filter_map(|name| Some((name.into(), std::env::var(name).ok()?))).collect();
@@ -88,8 +87,8 @@ impl Family for Runtimes {
     }
 }
 
-/// Feeds the workload to the driver; one row a collection that the workload asks for, and one at
-/// the end. With `logs` the runtime tells its slices.
+/// Feeds the workload to the driver. Returns one row for each collection of the workload and one
+/// for the end. With `logs` the runtime reports its slices.
 fn run(
     driver: &Driver,
     spec: &Spec,
@@ -113,7 +112,7 @@ fn run(
                 WorkloadStep::Release { .. } | WorkloadStep::Reference { .. } => {
                     return Err("the workload has references between objects; ocamlrt runs workloads whose deaths are known".into());
                 }
-                // The runtime has no regions and does not give memory back when asked.
+                // The runtime has no regions, and does not return memory on request.
                 WorkloadStep::BeginRegion(_)
                 | WorkloadStep::EndRegion(_)
                 | WorkloadStep::Trim
@@ -138,8 +137,8 @@ fn run(
     })
 }
 
-/// The counters as a collection: how the major heap is after it. What it was before, the runtime
-/// does not tell.
+/// The counters as a collection: the major heap after it. The runtime does not tell the state
+/// before it.
 fn row(report: &Report, cause: &'static str, (births, born_bytes): (u64, u64)) -> Collection {
     let counters = report.counters;
     let bytes = |words: u64| words * 8;

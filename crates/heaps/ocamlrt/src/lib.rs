@@ -1,9 +1,8 @@
 //! The real OCaml 4 runtime as a heap that any workload can run on.
 //!
-//! For whoever wants to see heaplab's OCaml heap beside the original: the workload is written for a
-//! small OCaml program (`driver/`), which runs it in the runtime that is installed and says what
-//! the runtime's counters say; the runtime's own messages (`OCAMLRUNPARAM=v=...`) say what each
-//! slice of the collector did.
+//! For a comparison of heaplab's OCaml heap with the original. A small OCaml program (`driver/`)
+//! runs the workload in the installed runtime and reports the runtime's counters. The runtime's own
+//! messages (`OCAMLRUNPARAM=v=...`) report each slice of the collector.
 //!
 //! - [`build`]: the program is compiled once with `ocamlopt` and kept in the user's cache folder.
 //! - [`run`]: a run, from an iterator of steps to counters and slices.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// The levels that are read.
 pub const LEVELS: u32 = 0x01 | 0x04 | 0x08 | 0x10 | 0x40 | 0x200;
 
-/// One slice as the runtime tells it.
+/// One slice by the runtime's messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slice {
     /// `allocated_words`.
@@ -22,19 +22,19 @@ pub struct Slice {
     pub backlog_millionths: i64,
     /// `filtered work-to-do`, millionths.
     pub filtered_millionths: i64,
-    /// `computed work`, words; none in a slice that begins idle.
+    /// `computed work`, words; `None` in a slice that begins idle.
     pub computed_work: Option<i64>,
     /// It marked.
     pub marked: bool,
     /// It swept.
     pub swept: bool,
-    /// KiB of the heap after the last growth or shrinking before it; 0: it has not changed yet.
+    /// KiB of the heap after its last change before the slice; 0: it has not changed yet.
     pub heap_kib: u64,
 }
 
 impl Slice {
-    /// As every collector tells it; `initial_words` of heap before the heap grows or shrinks, which
-    /// is when the runtime tells its size, in whole KiB.
+    /// The slice in the form that all collectors share. The runtime reports its heap's size in
+    /// whole KiB, and only when the size changes; until then the heap has `initial_words`.
     pub fn row(&self, initial_words: usize) -> SliceRow {
         let phase = match (self.marked, self.swept) {
             (true, _) => Phase::Mark,
@@ -62,7 +62,7 @@ pub enum Message {
     Begin,
     /// A count of a slice.
     Count(&'static str, i64),
-    /// The heap has this many KiB from now on.
+    /// The heap now has this many KiB.
     Heap(u64),
     /// Something else.
     Other,
@@ -106,7 +106,7 @@ fn number(text: &str) -> Option<i64> {
 pub struct Slices {
     slices: Vec<Slice>,
     heap_kib: u64,
-    /// Within a slice: what is marked or swept outside of one belongs to a full cycle.
+    /// Whether a slice is running. Marking and sweeping outside of slices belong to a full cycle.
     inside: bool,
 }
 

@@ -1,7 +1,7 @@
 //! A run of a workload in the real runtime.
 //!
-//! Steps are written into the driver's standard input as it reads them, so that a workload of any
-//! length takes no memory and leaves no file.
+//! Steps go into the driver's standard input while the driver reads: a workload of any length takes
+//! no memory and leaves no file.
 
 use crate::messages::{LEVELS, Slice, Slices};
 use crate::{Driver, OCamlError};
@@ -15,7 +15,7 @@ use std::process::{Child, Stdio};
 /// One step of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// An object of so many bytes is born and stored.
+    /// An object of this many bytes is born and stored.
     Birth {
         /// Where.
         slot: u32,
@@ -27,7 +27,7 @@ pub enum Step {
         /// Which.
         slot: u32,
     },
-    /// A collection is asked for: `Gc.minor` or `Gc.full_major`.
+    /// The program requests a collection: `Gc.minor` or `Gc.full_major`.
     Collect(Ask),
     /// `Gc.compact`.
     Compact,
@@ -39,22 +39,22 @@ pub struct Report {
     /// As `Gc.quick_stat` has them.
     #[serde(flatten)]
     pub counters: Counters,
-    /// Where the objects lie, as [`heaplab_ocaml::OCaml::placement`] says it.
+    /// The places of all objects, as in [`heaplab_ocaml::OCaml::placement`].
     pub placement: u64,
 }
 
 /// What a run gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// After each collection that was asked for.
+    /// After each requested collection.
     pub collections: Vec<Report>,
     /// At the end.
     pub end: Report,
     /// Each slice, where asked for.
     pub slices: Vec<Slice>,
-    /// CPU time of the process, ns; reading the steps is among it.
+    /// CPU time of the process, ns, the reading of steps included.
     pub cpu_ns: u64,
-    /// Most resident bytes, those of files aside; `None`: the kernel does not tell.
+    /// Peak of resident bytes without those of files; `None`: the kernel does not tell.
     pub peak_anonymous_bytes: Option<u64>,
 }
 
@@ -66,10 +66,10 @@ struct Usage {
 }
 
 impl Driver {
-    /// Runs `steps` over `slots` slots with the parameters of `spec`. `messages`: the runtime tells
-    /// each slice, which takes it time.
+    /// Runs `steps` over `slots` slots with the parameters of `spec`. `messages`: the runtime
+    /// reports each slice, which takes time.
     ///
-    /// # Errors
+    /// # Errors A step that the driver cannot take, or the driver dies.
     /// A step that the driver cannot take, or the driver dies.
     pub fn run(
         &self,
@@ -81,10 +81,10 @@ impl Driver {
         self.feed(spec, slots, messages, |put| steps.into_iter().try_for_each(put))
     }
 
-    /// The same for steps that come by calls: `steps` is given what takes them, and ends at its
-    /// first error.
+    /// [`Driver::run`] with steps that come by calls: `steps` gets a function for each step, and
+    /// ends at that function's first error.
     ///
-    /// # Errors
+    /// # Errors As for [`Driver::run`], or an error of `steps`.
     /// As for [`Driver::run`], or an error of `steps`.
     pub fn feed<F>(
         &self,
@@ -98,8 +98,8 @@ impl Driver {
     {
         let levels = if messages { LEVELS } else { 0 };
         let mut command = self.command();
-        // No other parameters of the runtime: they are part of what it decides by, as its argument
-        // is.
+        // No other runtime parameters reach the driver: its decisions would depend on them, as they
+        // do on its argument.
         command
             .env_remove("CAMLRUNPARAM")
             .env("OCAMLRUNPARAM", format!("{},v={levels}", spec.run_parameters()));
@@ -182,7 +182,7 @@ impl Drop for Killed {
 }
 
 enum Failure {
-    /// A step that cannot be written: its number, and what does not fit.
+    /// A step that cannot be written: its number, and the part that does not fit.
     Step(u64, String),
     /// The driver has closed its input.
     Pipe,

@@ -1,5 +1,5 @@
-//! heaplab's OCaml heap against the real runtime: every slice, every counter, and where every
-//! object lies.
+//! heaplab's OCaml heap against the real runtime: every slice, every counter, and every object's
+//! place.
 
 mod common;
 
@@ -9,7 +9,7 @@ use heaplab_ocaml::OCaml;
 use heaplab_ocaml::spec::Spec;
 use heaplab_ocamlrt::{Driver, OCamlError};
 
-/// The driver, or nothing where OCaml is not installed and need not be.
+/// The driver; `None` if OCaml is absent and not required.
 fn driver() -> Option<Driver> {
     match Driver::build() {
         Ok(driver) => Some(driver),
@@ -22,7 +22,7 @@ fn driver() -> Option<Driver> {
     }
 }
 
-/// The rules of the compiler that is installed.
+/// The rules of the installed compiler.
 fn spec(driver: &Driver, text: &str) -> Spec {
     Spec::parse(&format!("{text},version={}", driver.version())).unwrap()
 }
@@ -90,8 +90,8 @@ fn large_objects_are_equal() {
     all_equal(&[Shape::Large], &["best-fit,s=32k", "next-fit,s=32k", "first-fit,s=32k"], 3000);
 }
 
-/// Compactions give chunks back, and new ones lie among what else the runtime takes from malloc:
-/// the page table and the mark stack move, grow and leave holes.
+/// Compactions return chunks. New chunks then lie among the runtime's other blocks from malloc: the
+/// page table and the mark stack move, grow and leave holes.
 #[test]
 fn chunks_lie_in_the_same_order_after_some_were_given_back() {
     let Some(driver) = driver() else { return };
@@ -116,8 +116,8 @@ fn compactions_are_equal() {
     );
 }
 
-/// A cycle that ends within a collection that was asked for begins the next one before the
-/// program's next store.
+/// If a cycle ends within a requested collection, the next cycle begins before the program's next
+/// store.
 #[test]
 fn the_loop_polls_after_a_collection_that_was_asked_for() {
     let Some(driver) = driver() else { return };

@@ -1,5 +1,5 @@
-//! Logs of real runtimes that are kept, for machines without them: OCaml 4.13.1 of Debian 12, and
-//! 4.12.0 and 4.14.0 as `examples/build-runtime.sh` builds them, all on x86-64.
+//! Recorded logs of real runtimes, for machines without them: OCaml 4.13.1 of Debian 12, and 4.12.0
+//! and 4.14.0 as built by `examples/build-runtime.sh`, all on x86-64.
 //!
 //! They lie in `tests/golden/`.
 //! `HEAPLAB_WRITE_GOLDEN=1 cargo test -p heaplab-ocamlrt --test golden` writes those of the version

@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 pub enum Shape {
     /// Random slots, sizes of all classes, some in the major heap at once.
     Mixed,
-    /// As a cache of strings: random replacement, sizes spread over a wide range.
+    /// Like a cache of strings: random replacement, sizes spread over a wide range.
     Cache,
     /// Slots are filled, emptied in blocks, and filled with other sizes.
     Phases,
@@ -26,10 +26,9 @@ pub enum Shape {
     Single,
     /// A queue: oldest first.
     Queue,
-    /// As mixed, with collections and compactions that the program asks for.
+    /// Mixed, with collections and compactions requested by the program.
     Forced,
-    /// The heap grows and all but a few objects die, again and again: compactions start by
-    /// themselves.
+    /// The heap grows and nearly all objects die, again and again: compactions start by themselves.
     Tides,
 }
 
@@ -136,8 +135,8 @@ impl World for Table {
     fn reclaimed(&mut self, _: u32) {}
 }
 
-/// Runs a workload in heaplab's heap. Every object's first word is its slot's number, which is
-/// checked when it dies.
+/// Runs a workload in heaplab's heap. Each object's first word holds its slot's number; the
+/// object's death checks it.
 pub fn run(heap: &mut OCaml, slots: u32, steps: &[Step]) -> Vec<(Counters, u64)> {
     let mut table = Table(vec![None; slots as usize]);
     let mut reports = Vec::new();
@@ -181,7 +180,7 @@ fn replace(table: &mut Table, slot: u32, now: Option<Object>) -> Option<NonNull<
     Some(before.address)
 }
 
-/// What both heaps are compared by.
+/// The compared figures.
 pub const COMPARED: [&str; 9] = [
     "promoted words",
     "minor collections",
@@ -194,11 +193,11 @@ pub const COMPARED: [&str; 9] = [
     "placement",
 ];
 
-/// What a comparison of one run found.
+/// The result of one comparison.
 pub struct Outcome {
-    /// Which of [`COMPARED`] are equal, after each collection that was asked for and at the end.
+    /// By figure of [`COMPARED`]: equal after each requested collection and at the end.
     pub equal: [bool; COMPARED.len()],
-    /// The first slice or report that differs.
+    /// The first different slice or report.
     pub difference: Option<String>,
     /// Slices of the real runtime.
     pub slices: usize,
@@ -246,13 +245,13 @@ pub fn outcome(driver: &Driver, spec: Spec, slots: u32, steps: &[Step]) -> Resul
     Ok(Outcome { equal, difference, slices: theirs.slices.len(), summary })
 }
 
-/// Runs a workload in both heaps. Says what was compared, or the first thing that differs.
+/// Runs a workload in both heaps. Returns what was compared; fails with the first difference.
 pub fn compare(driver: &Driver, spec: Spec, slots: u32, steps: &[Step]) -> Result<String, String> {
     let outcome = outcome(driver, spec, slots, steps)?;
     outcome.difference.map_or(Ok(outcome.summary), Err)
 }
 
-/// Counters and places after each collection that was asked for, and at the end.
+/// Compares counters and places after each requested collection and at the end.
 pub fn compare_reports(ours: &[(Counters, u64)], theirs: &[Report]) -> Result<(), String> {
     if theirs.len() != ours.len() {
         return Err(format!("{} reports, the runtime has {}", ours.len(), theirs.len()));
@@ -271,7 +270,7 @@ pub fn compare_reports(ours: &[(Counters, u64)], theirs: &[Report]) -> Result<()
     Ok(())
 }
 
-/// `check_deep` with a text for an error.
+/// `check_deep` with its error as a text.
 trait CheckNow {
     fn check_deep_now(&self) -> Result<(), String>;
 }
@@ -292,7 +291,7 @@ pub fn compare_slices(ours: &[Slice], theirs: &[heaplab_ocamlrt::Slice]) -> Resu
             _ => Phase::Idle,
         };
         let computed = their.computed_work.unwrap_or(0);
-        // A shrinking heap is told in whole units of 1024 words.
+        // The runtime reports a shrinking heap in whole units of 1024 words.
         let words = our.heap_words as u64;
         let heap = [0, words * 8 / 1024, words / 1024 * 8].contains(&their.heap_kib);
         let equal = our.phase == phase
