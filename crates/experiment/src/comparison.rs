@@ -1,5 +1,5 @@
-//! Heaps compared inside blocks: ratios with intervals, corrected for their number, and what each
-//! shows.
+//! Heaps compared inside blocks: ratios with intervals, corrected for the number of comparisons,
+//! and the outcome of each.
 
 use crate::mixed::mixed;
 use crate::plan::Plan;
@@ -72,7 +72,8 @@ fn ratio(estimate: Estimate) -> Estimate {
 }
 
 impl Compared {
-    /// Of one machine by ranks, of several with the machine as a random effect; `None` of no block.
+    /// Computes the ratio: for one machine by ranks, for several with the machine as a random
+    /// effect. `None`: there are no blocks.
     pub fn of(
         heap: &str,
         baseline: &str,

@@ -20,7 +20,7 @@ const EXPERIMENTS: u64 = 200;
 /// Standard deviation of a cell's own noise.
 const NOISE: f64 = 0.01;
 
-/// How a machine's speed changes: what each cell's time is multiplied by, in the order they run.
+/// A change of a machine's speed: the factor on each cell's time, in the order of the cells.
 #[derive(Clone, Copy, Debug)]
 enum Load {
     /// It does not.
@@ -46,7 +46,7 @@ struct Simulated {
 struct Second {
     /// Its time over that of the first one.
     ratio: f64,
-    /// How much more it feels the machine: a heap that misses more caches does.
+    /// Its sensitivity to the machine: a heap with more cache misses feels a change more.
     sensitivity: f64,
 }
 
@@ -161,8 +161,8 @@ fn a_machine_that_changes_makes_no_heap_quicker() {
     }
 }
 
-/// Two experiments of the same heaps, one on a busy machine: their intervals overlap, although the
-/// load slows the second heap half as much again.
+/// Two experiments with the same heaps, one of them on a busy machine. Their intervals overlap,
+/// although the load slows the second heap one and a half times as much.
 #[test]
 fn two_experiments_agree_on_a_busy_machine() {
     let second = Second { sensitivity: 1.5, ..SAME };
@@ -181,7 +181,8 @@ fn two_experiments_agree_on_a_busy_machine() {
     }
 }
 
-/// What protects from false verdicts hides no true ones: a tenth more is shown on a quiet machine.
+/// The protection from false verdicts hides no true ones: a difference of a tenth is shown on a
+/// quiet machine.
 #[test]
 fn a_difference_is_shown_on_a_quiet_machine() {
     let second = Second { ratio: 1.1, ..SAME };

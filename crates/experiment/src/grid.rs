@@ -1,7 +1,7 @@
 //! Several workloads on the same heaps, as a person reads them: a row a heap, a column a workload,
 //! each heap as a ratio to the first one, and the geometric mean of the ratios.
 //!
-//! Everything else that was found is in each workload's own results.
+//! Each workload's own results have all other figures.
 
 mod measured;
 
@@ -64,7 +64,7 @@ pub fn text(grid: &[Named], columns: usize) -> String {
     out
 }
 
-/// How many workloads stand side by side where names of heaps keep room for a word.
+/// Number of workloads side by side at which names of heaps keep room for a word.
 fn side_by_side(grid: &[Named], columns: usize) -> usize {
     const FIGURE_COLUMNS: usize = 8;
     const MEAN_COLUMNS: usize = 11;
@@ -142,7 +142,7 @@ fn mean(grid: &[Named], heap: usize, measure: Measured) -> Option<f64> {
     Some((logarithms.iter().sum::<f64>() / logarithms.len() as f64).exp())
 }
 
-/// Which heap needs least in the mean, and which in each workload.
+/// The heap with the least need in the mean, and that of each workload.
 fn least(grid: &[Named], measure: Measured) -> Vec<String> {
     let what = measure.what();
     let heaps = &grid[0].results.heaps;
@@ -159,7 +159,7 @@ fn least(grid: &[Named], measure: Measured) -> Vec<String> {
         .filter_map(|named| {
             let ratios =
                 (1..heaps.len()).filter_map(|heap| Some((heap, measure.ratio(named, heap)?.value)));
-            // The first of equal ones: a heap that saves nothing is not named.
+            // The first of equal heaps: a heap that saves nothing is not named.
             let first = measure.is_in(&named.results.heaps[0]).then_some((0, 1.0));
             let (heap, ratio) =
                 first.into_iter().chain(ratios).min_by(|one, other| one.1.total_cmp(&other.1))?;

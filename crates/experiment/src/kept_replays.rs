@@ -31,9 +31,9 @@ fn path(bundle: &Path, process: Option<u32>) -> PathBuf {
     bundle.join("replay-cells").join(format!("replays-{of}.json"))
 }
 
-/// `results`, and for the measure that they lack, the last replay's results for the same workload
-/// on the same heaps, with the same settings, on the same machine. So a user who measures space
-/// after time still sees the time.
+/// `results`, completed by a measure that they lack: the figures of the last replay of the same
+/// workload on the same heaps, with the same settings, on the same machine. So a user who measures
+/// space after time still sees the time.
 pub fn with_earlier(bundle: &Path, results: Results, missing: Option<Measure>) -> Results {
     let Some(missing) = missing else { return results };
     let earlier = read_kept(&path(bundle, results.workload.process)).unwrap_or_default();
@@ -358,7 +358,7 @@ mod tests {
         fewer.heaps.truncate(2);
         keep(bundle.path(), &fewer).unwrap();
         assert_eq!(kept(), [fewer.clone(), both.clone()], "each whole, the newest first");
-        // The same again takes the place of itself alone.
+        // A repetition replaces only its earlier self.
         let newer = Results { measured_unix_s: 5, ..fewer.clone() };
         keep(bundle.path(), &newer).unwrap();
         assert_eq!(kept(), [newer, both.clone()]);

@@ -19,7 +19,7 @@ pub struct Mixed {
     pub mean: f64,
     /// Its standard error.
     pub error: f64,
-    /// The standard deviation between nodes, what blocks differ by taken off.
+    /// The standard deviation between nodes, without the variation between blocks.
     pub between: f64,
     /// Nodes.
     pub nodes: usize,

@@ -43,8 +43,8 @@ pub enum OwnError {
     Request(#[from] serde_json::Error),
 }
 
-/// Serves the cell that standard input asks for, and writes its report to
-/// standard output. A program calls this when its first argument is [`CELL`].
+/// Serves the cell requested on standard input, and writes the report to standard output. A program
+/// calls this when its first argument is [`CELL`].
 ///
 /// # Errors
 /// Standard input holds no request. The report has the heap's own errors.

@@ -42,7 +42,7 @@ pub struct PairResults {
     pub runs: Vec<RunTimes>,
 }
 
-/// How long a run takes on one heap, medians over the blocks, the driver's part taken off.
+/// The time of a run on one heap, medians over the blocks, without the driver's part.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunTimes {
     /// The heap.
@@ -99,7 +99,7 @@ fn cells(pair: &Pair) -> u32 {
     of(&pair.before) + of(&pair.after) + if pair.before.time { time } else { 0 }
 }
 
-/// The cells of both workloads in one order; the canary is of both.
+/// The cells of both workloads in one order; they share the canary.
 fn time_block(
     pair: &Pair,
     runner: &dyn CellRunner,

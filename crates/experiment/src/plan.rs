@@ -135,8 +135,8 @@ impl Plan {
         !self.settings.program_without_huge_pages && (kind != CellKind::Space || is_asked)
     }
 
-    /// What to ask of a space cell under the setting of huge pages that is not compared; `None`:
-    /// the program has none.
+    /// The request for a space cell under the other setting of huge pages; `None`: the program has
+    /// no other.
     pub fn request_beside(&self, heap: &str) -> Option<CellRequest> {
         let asked = self.settings.huge_pages?;
         let request = self.request(heap, CellKind::Space);
@@ -155,10 +155,10 @@ impl Plan {
 /// dear. A tenth in a debug build, whose times mean nothing: it runs tests.
 pub const CELL_EVENTS_MIN: u64 = if cfg!(debug_assertions) { 1_000_000 } else { 10_000_000 };
 
-/// What starting a thread and waiting for its end takes, in events.
+/// Cost of a thread's start and end, in events.
 const EVENTS_A_THREAD: u64 = 500;
 
-/// How often a program of so many events, which starts so many threads, is repeated in a time cell.
+/// Repetitions of a program of `events` events that starts `threads` threads, in a time cell.
 pub fn passes_for(events: u64, threads: u64) -> u32 {
     CELL_EVENTS_MIN
         .div_ceil(events.max(1).saturating_add(threads.saturating_mul(EVENTS_A_THREAD)))

@@ -1,5 +1,5 @@
-//! A recording and heaps as a [`Plan`]: whether the heaps can run it, and what identifies the code
-//! that runs cells.
+//! Makes a [`Plan`] of a recording and heaps. Checks that the heaps can run the recording, and
+//! identifies the code that runs cells.
 
 use crate::pair::Pair;
 use crate::plan::{HeapCell, Plan, passes_for};
@@ -117,7 +117,7 @@ pub fn is_without_huge_pages(bundle: &Bundle, program: &Program) -> bool {
     without.iter().any(|row| process.is_none_or(|process| process == *row))
 }
 
-/// Identifies what runs cells of these heaps.
+/// Identifies the code that runs cells of these heaps.
 ///
 /// # Errors
 /// A file cannot be read.
@@ -183,7 +183,7 @@ impl Plan {
 const PAIR_SPACE_CELLS: u32 = 3;
 
 impl Pair {
-    /// A recording and the changed one on the same heaps.
+    /// A recording and a changed one on the same heaps.
     ///
     /// # Errors
     /// A bundle cannot be compiled, has nothing to replay, or does not suit a heap; a heap's
@@ -214,11 +214,10 @@ impl Pair {
     }
 }
 
-/// Checks once that a library works, before every cell fails of it: in a process of its own,
-/// because its constructors run.
+/// Checks once that a library works, so that not every cell fails because of it. A process of its
+/// own loads the library, because its constructors run.
 ///
-/// # Errors
-/// It cannot.
+/// # Errors The library does not work.
 fn loads(heap: &dyn Selected, executable: &Path) -> Result<(), PrepareError> {
     let Some(library) = heap.traits().library else { return Ok(()) };
     let mut child = Command::new(executable);

@@ -46,7 +46,7 @@ pub struct Processes<'a> {
     pub stop: Option<&'a AtomicBool>,
 }
 
-/// What of this process's environment a cell keeps.
+/// Variables of this process's environment that a cell keeps.
 pub const KEPT: [&str; 1] = ["LD_LIBRARY_PATH"];
 /// The open replay program in a cell's process: higher than what heaplab itself has open.
 const PROGRAM_DESCRIPTOR: i32 = 63;

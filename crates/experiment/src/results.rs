@@ -65,8 +65,8 @@ pub struct Workload {
     pub peak_requested_bytes: u64,
     /// Requested bytes live at the end.
     pub end_requested_bytes: u64,
-    /// How often the program read a usable size, which makes its requests depend on the allocator
-    /// recorded under.
+    /// Number of times that the program read a usable size; such reads make its requests depend on
+    /// the allocator of the recording.
     pub usable_size_reads: u64,
     /// Where the recording was cut; `None`: it is complete.
     #[serde(default)]
@@ -96,8 +96,8 @@ pub struct Settings {
     /// heaplab was built without optimisation: times mean nothing.
     #[serde(default)]
     pub debug_build: bool,
-    /// Under which setting of huge pages all heaps' space is compared; `None`: results of before
-    /// there was a choice, as [`HugePages::System`].
+    /// The setting of huge pages for the comparison of all heaps' space; `None`: results from
+    /// before the choice existed, as [`HugePages::System`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub huge_pages: Option<HugePages>,
     /// The recorded program had switched huge pages off (`PR_SET_THP_DISABLE`): so have all cells.
@@ -129,7 +129,7 @@ impl std::str::FromStr for HugePages {
 }
 
 impl HugePages {
-    /// The setting that stands beside it.
+    /// The other setting, reported beside this one.
     pub fn other(self) -> HugePages {
         match self {
             HugePages::None => HugePages::System,
@@ -262,8 +262,8 @@ pub struct Space {
     /// The same heap under the other setting of huge pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_huge_pages: Option<OtherHugePages>,
-    /// Nothing says what was resident: the workload ran in a runtime of its own that does not tell.
-    /// All resident bytes are 0 then, and are compared with nothing.
+    /// Nobody knows the resident bytes: the workload ran in a runtime of its own that does not
+    /// report them. All resident bytes are 0 then, and are compared with nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub resident_unknown: bool,
     /// The moments, in order.
@@ -336,13 +336,13 @@ pub struct Comparison {
     /// Heap over baseline; for time the Hodges-Lehmann estimate with its interval, for space the
     /// ratio of the peaks with its range.
     pub ratio: Estimate,
-    /// For time: the confidence of `ratio`'s interval, that of the test corrected for the number of
-    /// comparisons, so that the interval excludes 1 where the corrected test shows a difference;
-    /// `None`: results of before it was so.
+    /// For time: the confidence of `ratio`'s interval. It is corrected for the number of
+    /// comparisons like the test, so the interval excludes 1 exactly if the corrected test shows a
+    /// difference. `None`: results from before this correction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
-    /// For time on an unsteady machine: by which share `ratio`'s interval was widened at each end,
-    /// the canary's spread.
+    /// For time on an unsteady machine: the share by which `ratio`'s interval was widened at each
+    /// end, which is the canary's spread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub widened: Option<f64>,
     /// For time: the median of the blocks' ratios with its bootstrap interval.
@@ -365,8 +365,8 @@ pub struct Comparison {
 pub struct OverNodes {
     /// Machines with valid blocks.
     pub nodes: u32,
-    /// By which share the ratio differs between them: a standard deviation, what blocks differ by
-    /// taken off. 0.02 is 2 %.
+    /// Standard deviation of the ratio between machines, as a share, without the variation between
+    /// blocks. 0.02 is 2 %.
     pub between: f64,
 }
 

@@ -37,10 +37,10 @@ pub enum ExperimentError {
         /// The fault.
         reason: String,
     },
-    /// The driver itself could not be measured, and so nothing can.
+    /// The driver itself could not be measured, so nothing can.
     #[error("the driver's own cost could not be measured: {0}")]
     Driver(String),
-    /// It was asked to end ([`CellRunner::is_stopped`]).
+    /// The run was asked to end ([`CellRunner::is_stopped`]).
     #[error("interrupted; what is done is kept, and the same command goes on from there")]
     Interrupted,
 }
@@ -59,7 +59,7 @@ pub struct Progress {
     pub done: u32,
     /// Cells there are.
     pub total: u32,
-    /// What runs now: "time block 3: jemalloc".
+    /// The running cell: "time block 3: jemalloc".
     pub now: String,
 }
 
@@ -221,7 +221,7 @@ pub fn space(
     Ok(())
 }
 
-/// Whether there is another setting of huge pages to look at on this machine.
+/// Whether this machine has another setting of huge pages to measure.
 fn has_beside(plan: &Plan) -> bool {
     plan.request_beside(NULL_HEAP).is_some() && machine().huge_pages != "never"
 }

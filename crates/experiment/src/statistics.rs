@@ -190,8 +190,8 @@ pub fn bootstrap(
     bootstrap_apart(&[values], |samples| statistic(&samples[0]), confidence, resamples, seed)
 }
 
-/// The same for a `statistic` of several samples that are not paired, and so are resampled each by
-/// itself: the difference of two quartiles.
+/// [`bootstrap`] for a `statistic` of several unpaired samples, each resampled by itself: the
+/// difference of two quartiles.
 pub fn bootstrap_apart(
     samples: &[&[f64]],
     statistic: impl Fn(&[Vec<f64>]) -> Option<f64>,

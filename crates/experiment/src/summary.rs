@@ -1,5 +1,5 @@
-//! From cells to results: the driver's part is taken off inside each block, heaps are compared
-//! inside each block, and only then are blocks put together.
+//! From cells to results. Inside each block the driver's part is subtracted and heaps are compared;
+//! only then are blocks combined.
 
 use crate::comparison::{Compared, adjust, compare_space, compare_time};
 use crate::plan::{CANARY, NULL_HEAP, Plan};

@@ -119,7 +119,7 @@ fn peak(space: &Space) -> String {
     }
 }
 
-/// None where there is nothing to show.
+/// `None`: there is nothing to show.
 fn table<T: ToString>(
     headings: impl IntoIterator<Item = T>,
     rows: Vec<Vec<String>>,
@@ -128,7 +128,7 @@ fn table<T: ToString>(
     (!rows.is_empty()).then(|| ruled(Ruling::EveryRow, headings, rows, 1, columns))
 }
 
-/// A heap's name and, below it, its version: not that of a library, which is its path.
+/// A heap's name and, below it, its version. A library has its path as version, which is left out.
 fn name(heap: &HeapResult) -> String {
     let parameters = if heap.heap.starts_with("lib:") {
         path_lines(&heap.heap)

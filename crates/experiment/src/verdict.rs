@@ -89,8 +89,8 @@ fn widened(comparison: &Comparison) -> String {
     })
 }
 
-/// From this part of the resident bytes on, huge pages are mentioned: a heap with few blocks may
-/// have little else.
+/// Huge pages are mentioned if they are this part of the resident bytes or more: a heap with few
+/// blocks may have little else.
 const HUGE_SHARE: u64 = 4;
 
 /// "18.01 MiB", "4.01 MiB, of which 4.00 MiB in huge pages,".
@@ -123,7 +123,7 @@ fn space(comparison: &Comparison, results: &Results) -> String {
             let peak = |name: &str| of(name).map_or(0, |space| space.peak_resident_bytes);
             let difference = words::bytes(peak(heap).abs_diff(peak(baseline)));
             let more = if comparison.outcome == Outcome::More { "more" } else { "less" };
-            // A ratio to next to nothing only shows that the baseline is next to nothing.
+            // The ratio only shows that the baseline needs next to nothing.
             format!(
                 "Space: {heap} needs {difference} {more} than {baseline} ({} against {} at the peak).",
                 bytes(heap),
@@ -148,8 +148,8 @@ fn space(comparison: &Comparison, results: &Results) -> String {
 /// Ratios are in percent up to this factor, and above it in bytes or ns.
 const FOLD_MAX: f64 = 20.0;
 
-/// Whether the ratio is meaningful: not to next to nothing, and both times exceed what cannot be
-/// told from the driver's own.
+/// Whether the ratio is meaningful: the baseline needs more than next to nothing, and both times
+/// exceed the noise of the driver's own time.
 pub fn has_ratio(comparison: &Comparison, results: &Results) -> bool {
     let time = |name: &str| {
         results.heaps.iter().find(|heap| heap.heap == name).and_then(|heap| heap.time.as_ref())
@@ -217,18 +217,18 @@ fn time(comparison: &Comparison, results: &Results) -> String {
     }
 }
 
-/// How many comparisons have a p value: p is corrected for that number.
+/// Number of comparisons with a p value, for which p is corrected.
 fn compared(results: &Results) -> usize {
     results.comparisons.iter().filter(|comparison| comparison.p_value.is_some()).count()
 }
 
-/// "p = 0.016, corrected": a note explains once for what. A single comparison needs no correction.
+/// "p = 0.016, corrected": a note explains the correction once. A single comparison needs none.
 fn p_value(p: f64, comparisons: usize) -> String {
     let p = if p < 0.001 { String::from("p < 0.001") } else { format!("p = {p:.3}") };
     if comparisons < 2 { p } else { format!("{p}, corrected") }
 }
 
-/// Under which setting of huge pages space is compared, with the figures of the other.
+/// The setting of huge pages for the comparison of space, with the figures of the other.
 fn huge_page_setting(results: &Results) -> Option<String> {
     let setting = results.settings.huge_pages?;
     let spaces =
@@ -303,7 +303,7 @@ fn huge_pages(results: &Results) -> Option<String> {
     })
 }
 
-/// Why more can be resident than is committed.
+/// Explains why more bytes can be resident than committed.
 fn beyond_committed(results: &Results) -> Option<String> {
     let beyond = |heap: &&HeapResult| {
         heap.space.as_ref().is_some_and(|space| {
@@ -337,7 +337,7 @@ fn beyond_committed(results: &Results) -> Option<String> {
 /// text says so.
 const LONG_RECORDING_NS: u64 = 500_000_000;
 
-/// What heaps have no time for that wait before they give memory back.
+/// A warning for heaps that wait a time before they return memory: a replay is too short for them.
 fn squeezed(results: &Results) -> Option<String> {
     let Workload { recorded_ns, events, .. } = results.workload;
     // A heap takes well under this for an event.
@@ -352,14 +352,14 @@ fn squeezed(results: &Results) -> Option<String> {
     ))
 }
 
-/// The heaps whose space is so, in words.
+/// The heaps whose space fulfils `is_so`, in words.
 fn of_whom(results: &Results, is_so: impl Fn(&Space) -> bool) -> Option<String> {
     let are_so = results.heaps.iter().filter(|heap| heap.space.as_ref().is_some_and(&is_so));
     let names: Vec<&str> = are_so.map(|heap| heap.heap.as_str()).collect();
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-/// Whose resident bytes nobody knows.
+/// The heaps with unknown resident bytes.
 fn unknown_resident(results: &Results) -> Option<String> {
     let names = of_whom(results, |space| space.resident_unknown)?;
     Some(format!(
@@ -367,7 +367,7 @@ fn unknown_resident(results: &Results) -> Option<String> {
     ))
 }
 
-/// Why less can be resident than was requested.
+/// Explains why fewer bytes can be resident than requested.
 fn below_requested(results: &Results) -> Option<String> {
     let requested = results.workload.peak_requested_bytes;
     let is_below = |space: &Space| !space.resident_unknown && space.peak_resident_bytes < requested;
@@ -447,8 +447,8 @@ fn too_few(results: &Results) -> Option<String> {
             "{are} too few to show any difference in time at {percent:.0} %: {needed} are needed{several} (--reps)."
         ));
     }
-    // A shown difference stays, because the others were clear as well. For the rest, this may be
-    // the reason.
+    // A shown difference stays valid, because the other comparisons were clear as well. The missing
+    // difference of the rest may have this cause.
     let missed = timed().any(|comparison| comparison.outcome == Outcome::NotShown);
     (fewest < enough && missed).then(|| {
         format!(
@@ -547,8 +547,7 @@ mod tests {
 
     #[test]
     fn a_time_that_is_the_drivers_own_has_no_ratio() {
-        // As measured in one block of a debug build: the ratio is to the least distinguishable
-        // time.
+        // Figures from one block of a debug build: the ratio is to the least distinguishable time.
         let mut found = results([1, 2], 557.45, 10, 1);
         let time = |found: &Results| sentences(found).swap_remove(1);
         found.heaps[0].time.as_mut().unwrap().ns_per_event.value = -3.7;
@@ -557,7 +556,7 @@ mod tests {
             time(&found),
             "Time: no difference shown between a and b (2.0 ns against -3.7 ns an event, p = 0.020)."
         );
-        // Not far from 1, and of the least time all the same.
+        // A ratio near 1 is still a ratio to the least time.
         found.comparisons[1].ratio.value = 18.0;
         assert!(
             !has_ratio(&found.comparisons[1], &found)

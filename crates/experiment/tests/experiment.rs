@@ -1,6 +1,5 @@
-//! A whole experiment with cells that are made up, so that what comes out is known: the driver's
-//! part is taken off, the ratio is the true one, failures are reported, blocks are resumed, shards
-//! merge.
+//! A whole experiment with made-up cells and so with known results: the driver's part is
+//! subtracted, the ratio is the true one, failures are reported, blocks are resumed, shards merge.
 
 use heaplab_experiment::results::{HugePages, Measure, Outcome, Settings, Workload};
 use heaplab_experiment::{CellRunner, ExperimentError, HeapCell, Plan, run, table};
@@ -71,8 +70,8 @@ fn plan(folder: &Path, heaps: &[&str]) -> Plan {
     }
 }
 
-/// Cells with known truth: an event costs the driver 5 ns, and the heap the amount in its name on
-/// top. A block on a busy machine takes longer for all.
+/// Cells with known truth: an event costs the driver 5 ns and the heap the number in its name in
+/// addition. A block on a busy machine takes longer for all.
 #[derive(Default)]
 struct MadeUp {
     cells: Cell<u64>,
@@ -175,7 +174,7 @@ fn the_truth_comes_out_and_the_driver_does_not() {
     table::write(&measured, &folder.path().join("cells.parquet")).unwrap();
 }
 
-/// Space cells that say how they were asked for: 8 MB in huge pages where these are allowed.
+/// Space cells that report their request: 8 MB in huge pages if these are allowed.
 struct OfHugePages;
 
 impl CellRunner for OfHugePages {
@@ -308,7 +307,7 @@ fn a_block_that_lacks_something_is_refused_by_name() {
         block["cells"][timed]["report"]["time"]["passes_ns"] = serde_json::json!([u64::MAX, 2])
     });
     assert!(refused().contains("expected of the cell slow the times of 2 passes"), "{}", refused());
-    // Another block under this name: it would count for none.
+    // A second block under this name would count for nothing.
     fs::copy(folder.path().join("results/block-00004.json"), &path).unwrap();
     assert!(refused().contains("block-00003.json: is not a block's results: it holds block 4, whose file is called block-00004.json"));
     fs::write(&path, &whole).unwrap();

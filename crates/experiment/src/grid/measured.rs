@@ -19,7 +19,7 @@ pub(super) enum Measured {
     Time,
 }
 
-/// How much of the first heap's figure another heap has.
+/// A heap's figure relative to the first heap's.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ratio {
     pub value: f64,

@@ -1,5 +1,5 @@
-//! Heaps that collect: how often and why, what their space held, and the committed bytes side by
-//! side.
+//! Heaps that collect: number and causes of collections, the space around them, and the committed
+//! bytes side by side.
 
 use super::{parameter_lines, table};
 use crate::results::HeapResult;
@@ -13,7 +13,7 @@ const ROWS_MAX: usize = 12;
 /// Heaps that stand side by side in a terminal of 80 columns.
 const HEAPS_MAX: usize = 4;
 
-/// The tables of the heaps that collect; none where no heap does.
+/// The tables of the heaps that collect; empty if no heap does.
 pub fn tables(heaps: &[HeapResult], columns: usize) -> Vec<Ruled> {
     let heaps: Vec<&HeapResult> =
         heaps.iter().filter(|heap| !heap.collections.is_empty()).collect();

@@ -133,8 +133,8 @@ fn what_a_birth_takes_and_free_lists_are_as_stated() {
         assert_eq!((lists.before.len(), lists.swept.len()), (24, 24));
         assert!(lists.swept.iter().all(|free| free.blocks == 0), "{lists:?}");
     }
-    // Promoted by collections, the objects are in old space, headers and elements, and memory that
-    // dies there is found.
+    // Collections promote the objects: headers and elements are in old space, and the heap finds
+    // memory that dies there.
     let mut steps: Vec<Step> =
         births(100).chain([Step::Collect(Ask::Full), Step::Collect(Ask::Full)]).collect();
     steps.extend((0..100).map(|slot| Step::Death { slot }));
@@ -171,7 +171,7 @@ fn v8_s_own_collections_are_found_with_the_births_before_them() {
         (run.collections.last().unwrap().births, run.collections.last().unwrap().cause.as_ref()),
         (200_000, "forced")
     );
-    // New space is full when the first scavenge begins, but for ends of its pages.
+    // When the first scavenge begins, new space is full except for the ends of its pages.
     let taken: u64 = steps
         .iter()
         .filter_map(|step| {
@@ -209,7 +209,7 @@ fn a_heap_that_is_too_small_a_node_that_hangs_and_one_without_strategies_say_so(
         (0..400).flat_map(|_| mixed(1).into_iter().chain([Step::Collect(Ask::Full); 20])).collect();
     let error = ran("timeout=1", &many).unwrap_err();
     assert!(matches!(error, NodeError::Hung { seconds: 1, expected: 8000, .. }), "{error}");
-    // A Node that is new enough to have no such flag, under the version asked for.
+    // A Node too new for the flag, under the version requested.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("node");
     let script = "#!/bin/sh\n[ \"$1\" = --version ] && { echo v13.14.0; exit; }\necho \"$0: bad option: $1\" >&2; exit 9\n";
@@ -240,8 +240,8 @@ fn a_heap_that_is_too_small_a_node_that_hangs_and_one_without_strategies_say_so(
     assert!(Path::new(&path).exists());
 }
 
-/// A real Node behind a script that tells its process, is killed while it runs a workload, and
-/// while its own objects are read.
+/// A real Node behind a script that reports its process id. The test kills it while it runs a
+/// workload, and while heaplab reads its own objects.
 #[test]
 fn a_node_that_is_killed_says_so_and_leaves_no_file() {
     if !have(known::VERSION) {
@@ -272,7 +272,7 @@ fn a_node_that_is_killed_says_so_and_leaves_no_file() {
                     _ => std::thread::sleep(std::time::Duration::from_millis(5)),
                 }
             };
-            // Where its objects are to be read it stops early, and is killed at once.
+            // For the reading of its objects the run stops early and is killed at once.
             if own_objects.is_empty() {
                 std::thread::sleep(std::time::Duration::from_millis(700));
             }

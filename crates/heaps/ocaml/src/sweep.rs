@@ -32,7 +32,7 @@ impl OCaml {
         self.free_words_at_sweep = self.free.shared.free_words;
     }
 
-    /// Sweeps `work` words. Returns true where the last chunk has ended.
+    /// Sweeps `work` words. Returns whether the last chunk has ended.
     #[inline(never)]
     pub(crate) fn sweep_slice(&mut self, work: i64) -> bool {
         let (shared, chain) = (&mut self.free.shared, &self.chunks.chain[..]);
@@ -57,7 +57,7 @@ impl Sweeper {
         let mut end = chain[self.chunk].end;
         // Work is a distance: a block is swept if it begins before `stop`.
         let mut stop = at + (work.max(0) as usize).min(WORK_WORDS_MAX) * WORD_BYTES;
-        // Bytes from `at` that were swept, and those of them that are free.
+        // Bytes swept from `at` on, and the free ones among them.
         let (mut alive, mut begun, mut swept_bytes, mut free_bytes) = (0, at, 0, 0);
         let ended = loop {
             let mut bound = stop.min(end);
