@@ -15,6 +15,7 @@ use heaplab_v8::facts::{VERSIONS, Version};
 use heaplab_v8::own;
 use heaplab_v8::spec::{Compact, Shape};
 use heaplab_v8::strategy;
+use std::fmt;
 
 /// The Node whose V8 is 7.9.
 const NODE: &str = "13.14.0";
@@ -97,10 +98,11 @@ pub fn memory() -> Result<Option<String>> {
 }
 
 /// How many collections leave old space as the real V8 does, without compaction: committed, used
-/// and available bytes, in each V8 whose rules heaplab has. Needs [`NODE`]; says which other Node
-/// is not installed.
+/// and available bytes, in each V8 whose rules heaplab has. heaplab's heap begins with Node's own
+/// objects as they lie in that run, and once more with the one set that heaplab keeps a version.
+/// Needs [`NODE`]; says which other Node is not installed.
 pub fn equal() -> Result<Option<String>> {
-    let mut said = Vec::new();
+    let (mut said, mut kept) = (Vec::new(), Equal::default());
     for version in &VERSIONS {
         if spec(version.node, 0, Compact::Never)?.is_none() {
             if version.node == NODE {
@@ -111,46 +113,60 @@ pub fn equal() -> Result<Option<String>> {
         }
         let mut each = Vec::new();
         for workload in shared()? {
-            each.push(equal_on(workload, version)?);
+            let own = equal_on(workload, version, &mut kept)?;
+            each.push(format!("{} {own}", workload.name));
         }
         said.push(format!("V8 {}: {}", version.name, each.join("; ")));
     }
-    Ok(Some(format!("collections equal, six strategies: {}", said.join(" | "))))
+    Ok(Some(format!(
+        "collections equal, six strategies: {}; from the objects kept for a version: {kept}",
+        said.join(" | ")
+    )))
 }
 
-/// `tsc 18 of 18`, with the strategies that are not equal in brackets.
-fn equal_on(workload: &Workload, version: &Version) -> Result<String> {
+/// Collections that left old space equal, of how many, and what the first that did not has.
+#[derive(Default)]
+struct Equal {
+    equal: usize,
+    all: usize,
+    first_of_each: Vec<String>,
+}
+
+impl fmt::Display for Equal {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} of {}", self.equal, self.all)?;
+        if !self.first_of_each.is_empty() {
+            write!(out, " ({})", self.first_of_each.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+/// A workload from where Node's own objects lie in each run; `kept` counts the same runs from the
+/// objects that heaplab keeps for the version.
+fn equal_on(workload: &Workload, version: &Version, kept: &mut Equal) -> Result<Equal> {
     let places = replay::schedule(workload, Shape::Array)?;
-    let (mut equal, mut all, mut different) = (0, 0, Vec::new());
+    let mut as_run = Equal::default();
     for (number, strategy) in strategy::released().iter().enumerate() {
         let real = spec(version.node, number, Compact::Never)?.context("it was there")?;
         let theirs = run(workload, &places, &real)?.collections;
-        let ours = |base| {
+        // Node's own pages are sorted and swept among the workload's, by their live bytes, which
+        // depend on the workload's slots.
+        let own = node::own::objects(&real, workload.slots)?.to_toml();
+        let own = own::from_toml(&own, version.area_bytes, strategy.minimum_block())
+            .map_err(|what| anyhow::anyhow!("Node's own objects: {what}"))?;
+        for (base, counts) in [(Some(own), &mut as_run), (None, &mut *kept)] {
             let mut spec = replay::spec(strategy, Compact::Never, Shape::Array);
             (spec.version, spec.base) = (*version, base);
             let ours = replay::replay(workload, &places, spec)?.collections;
-            ours_against(&ours, &theirs).with_context(|| workload.name)
-        };
-        let (same, first) = ours(None)?;
-        all += theirs.len();
-        equal += same;
-        if let Some(first) = first {
-            // Node's own pages are sorted and swept among the workload's, by their live bytes: of
-            // a version they are known as its driver leaves them, here as this run has them.
-            let base = node::own::objects(&real, workload.slots)?.to_toml();
-            let base = own::from_toml(&base, version.area_bytes, strategy.minimum_block());
-            let base = base.map_err(|what| anyhow::anyhow!("Node's own objects: {what}"))?;
-            let (with_base, _) = ours(Some(base))?;
-            different.push(format!(
-                "{} {same}, {first}; {with_base} of {} from where Node's own objects lie",
-                strategy.name,
-                theirs.len()
-            ));
+            let (same, first) = ours_against(&ours, &theirs).with_context(|| workload.name)?;
+            counts.equal += same;
+            counts.all += theirs.len();
+            let place = format!("V8 {}, {}, {}", version.name, workload.name, strategy.name);
+            counts.first_of_each.extend(first.map(|first| format!("{place}: {first}")));
         }
     }
-    let but =
-        if different.is_empty() { String::new() } else { format!(" ({})", different.join(", ")) };
-    Ok(format!("{} {equal} of {all}{but}", workload.name))
+    Ok(as_run)
 }
 
 /// How many of our forced collections leave old space as theirs do, and the first that does not.
