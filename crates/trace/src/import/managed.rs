@@ -182,3 +182,21 @@ impl<'o, R: BufRead> Bytes<'o, R> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_live_objects_are_not_given_twice() {
+        let mut events = Vec::new();
+        let mut heap = Managed::new(&Options::default(), &mut events);
+        let mut birth = |name| heap.birth(name, 8, Origin::default(), false, 0);
+        birth(7).unwrap();
+        assert!(birth(7).unwrap_err().to_string().contains("7 is born, but it lives already"));
+        heap.death(7).unwrap();
+        assert!(heap.death(7).unwrap_err().to_string().contains("7 dies, but it does not live"));
+        heap.birth(7, 8, Origin::default(), false, 0).unwrap();
+        assert_eq!(heap.born_objects(), 2);
+    }
+}

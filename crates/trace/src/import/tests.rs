@@ -96,7 +96,7 @@ fn text_has_what_collected_heaps_need() {
         message("a 8 - 1\n# death-rule: by reachability\n").contains("before the first allocation")
     );
     assert!(message("a 8 - 1\ngc x\n").contains("a thread, a decimal number, or nothing"));
-    assert!(message("a 8 - 1\np 2 1\n").contains("1 to 1 allocations ago"));
+    assert!(message("a 8 - 1\np 2 1\n").contains("at most 1 allocations ago, 1 is the newest"));
     assert!(message("f 1 1\n").contains("nothing was allocated yet"));
     assert!(message("a 8 - 1\nf 1 1\np 1 1\n").contains("is promoted, but it is not allocated"));
 }

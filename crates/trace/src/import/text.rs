@@ -142,7 +142,7 @@ fn earlier(line: &mut Line, numbers: u64) -> Result<u64, TraceError> {
     match (numbers + 1).checked_sub(back) {
         Some(number) if number >= 1 && back >= 1 => Ok(number),
         _ if numbers == 0 => Err(line.wrong("an allocation first: nothing was allocated yet")),
-        _ => Err(line.wrong(format!("1 to {numbers} allocations ago, the number so far"))),
+        _ => Err(line.wrong(format!("at most {numbers} allocations ago, 1 is the newest"))),
     }
 }
 
