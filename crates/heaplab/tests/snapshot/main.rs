@@ -228,6 +228,16 @@ fn an_index_answers_for_its_file_alone() {
 }
 
 #[test]
+fn an_index_that_cannot_be_written_costs_a_warning() {
+    let (files, path) = Files::with("node12-weak");
+    std::fs::create_dir(files.path("a.heapsnapshot.index")).unwrap();
+    let output = heaplab(&["summary", "--index"], &path, &["--json"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("the answer is complete, its index is not kept"), "{errors}");
+    assert_eq!(text(&output), text(&heaplab(&["summary"], &path, &["--json"])));
+}
+
+#[test]
 fn an_object_is_found_and_what_keeps_it() {
     let (_files, path) = Files::with("node20-names");
     let object = json(&heaplab(&["object"], &path, &["Twin", "--json"]));

@@ -143,7 +143,7 @@ impl Source {
     }
 
     /// Gives `with` the answers: from the index beside it where that is asked for and is good,
-    /// otherwise from the file.
+    /// otherwise from the file. An index that cannot be written costs a warning, not the answer.
     pub fn analysed<T>(
         &self,
         reading: &Reading,
@@ -165,8 +165,11 @@ impl Source {
         bar.finish_and_clear();
         if let Some(beside) = beside {
             let bar = reading.spinner("writing the index".into());
-            beside.keep(&analysis)?;
+            let kept = beside.keep(&analysis);
             bar.finish_and_clear();
+            if let Err(error) = kept {
+                eprintln!("heaplab: the answer is complete, its index is not kept: {error:#}");
+            }
         }
         with(&analysis)
     }
