@@ -1,4 +1,4 @@
-//! What is asked of one run, and what came of it.
+//! The request for one run, and its result.
 
 use crate::handling::{IgnoredStatuses, Output};
 use crate::launch::Launch;
@@ -6,26 +6,26 @@ use crate::runtimes::{Collections, Runtime};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// A run, as the process that carries it out is told on its standard input.
+/// A run, as the measuring process reads it on its standard input.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CellRequest {
-    /// What to run; `None`: the canary.
+    /// The command; `None`: the canary.
     pub launch: Option<Launch>,
-    /// The file on its standard input; `None`: nothing.
+    /// The file on its standard input; `None`: empty input.
     pub input: Option<PathBuf>,
-    /// Milliseconds after which it is ended.
+    /// Milliseconds after which the run is ended.
     pub timeout_ms: u64,
-    /// Milliseconds between two looks at its memory.
+    /// Milliseconds between two samples of its memory.
     pub interval_ms: u64,
     /// Processors that it may run on; empty: all.
     pub cores: Vec<u32>,
-    /// The runtime that was asked to tell.
+    /// The runtime whose messages are requested.
     pub runtime: Option<Runtime>,
     /// Where a JVM tells.
     pub logs: Option<PathBuf>,
-    /// Statuses other than 0 that are no failure.
+    /// Statuses other than 0 that count as success.
     pub ignore_failure: IgnoredStatuses,
-    /// Where its standard output goes; the name of a file is whole.
+    /// The destination of its standard output; the name of a file is complete.
     pub output: Output,
 }
 
@@ -35,9 +35,9 @@ pub struct CellRequest {
 pub enum CellReport {
     /// It ran.
     Measured(Box<Measure>),
-    /// It failed: a point of the result.
+    /// The run failed: a point of the result.
     Failed(Failure),
-    /// It failed in two blocks before this one, and was not run again.
+    /// The cell failed in two earlier blocks, and was not run again.
     Skipped,
 }
 
@@ -58,15 +58,15 @@ pub struct Failure {
     pub reason: String,
     /// It did not end in time.
     pub timed_out: bool,
-    /// Its program could not be started at all, which no other setting changes.
+    /// Its program could not be started at all. No other setting changes this.
     pub not_started: bool,
     /// How long it ran.
     pub wall_ns: u64,
-    /// The most memory it was seen with.
+    /// Largest memory seen.
     pub peak_bytes: u64,
 }
 
-/// What one run took, all processes of the command together.
+/// Figures of one run, all processes of the command together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measure {
     /// From start to end of the command.
@@ -75,36 +75,36 @@ pub struct Measure {
     pub user_ns: u64,
     /// System time.
     pub system_ns: u64,
-    /// The largest resident set: the kernel's own peak of one process, or the largest sum of
-    /// proportional sets that was seen of several.
+    /// Peak of resident bytes: the kernel's own peak of one process, or the largest sum of
+    /// proportional sets seen of several.
     pub peak_bytes: u64,
-    /// The peak is no more than that: the command ended before anybody looked at it, and is smaller
+    /// The peak is only an upper bound: the command ended before its first sample, and is smaller
     /// than the process that measured it.
     #[serde(default)]
     pub peak_is_bound: bool,
-    /// The most anonymous memory that was seen: without files, shared between processes counted
-    /// once.
+    /// Largest anonymous memory seen: without files; memory shared between processes counts once.
     pub peak_anonymous_bytes: u64,
     /// Its mean over the run.
     pub mean_anonymous_bytes: u64,
-    /// The most that a heap of the lab said it had committed; `None`: nobody says.
+    /// Largest committed bytes of a heap of the lab, by the heap's account; `None`: no heap of the
+    /// lab ran.
     #[serde(default)]
     pub committed_bytes: Option<u64>,
-    /// Faults that had to wait for a disk.
+    /// Page faults that waited for a disk.
     pub major_faults: u64,
     /// Other faults.
     pub minor_faults: u64,
     /// Switches because it waited.
     pub voluntary_switches: u64,
-    /// Switches because another one's turn came.
+    /// Switches because another process had its turn.
     pub involuntary_switches: u64,
-    /// The most processes that were seen at once.
+    /// Largest number of processes seen at once.
     pub processes: u32,
     /// Looks at its memory.
     pub looks: u32,
     /// Resident and anonymous bytes over time, thinned.
     pub series: Vec<Look>,
-    /// Processes that still ran when the command had ended; they were ended.
+    /// Names of processes that still ran at the command's end, and were ended then.
     pub left_behind: Vec<String>,
     /// What the runtime told.
     pub collections: Option<Collections>,
@@ -128,12 +128,12 @@ pub struct Look {
     pub anonymous_bytes: u64,
 }
 
-/// A fixed piece of work beside the cells of a block: it knows no heap, so that what it feels is
-/// the machine.
+/// A fixed piece of work beside the cells of a block. It uses no heap, so only the machine moves
+/// its time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Canary {
     /// Its processor time.
     pub cpu_ns: u64,
-    /// Its time on the wall: longer where it shares its processor.
+    /// Elapsed time: longer than the CPU time if the canary shares its processor.
     pub wall_ns: u64,
 }

@@ -1,52 +1,50 @@
-//! Curves against each other: space at equal time and time at equal space, over the range that both
-//! were measured in. A comparison at an equal parameter would compare nothing: the same parameter
-//! is another trade in another program.
+//! Compares curves: space at equal time and time at equal space, over the range measured for both.
+//! A comparison at an equal parameter would mean nothing: the same parameter is another trade in
+//! another program.
 //!
-//! And points against points, which needs no model: a point is dominated where another one needs
-//! less of both. The document says so of its curves: "for every blue point there is an orange point
-//! below and left of it".
+//! Points against points need no model: a point is dominated if another one needs less of both. The
+//! document says of its curves: "for every blue point there is an orange point below and left of
+//! it".
 
 use crate::fit::{Curve, Point};
 use crate::results::{CurveResult, LinePoint, Ratio};
 use crate::sample::{Points, Resampled, Samples};
 use heaplab_experiment::results::Estimate;
 
-/// Places of a range at which curves are drawn and compared.
+/// Places of a range for drawing and comparing curves.
 const PLACES: usize = 25;
-/// Every so many of them is in the results.
+/// The results have one place of each group of this many.
 const PLACES_APART: usize = 6;
-/// Fewer blocks than this all agree by chance too often for a point to be called worse than
-/// another.
+/// Fewest blocks for a claim that one point is worse than another: fewer agree by chance too often.
 pub const DOMINATION_BLOCKS_MIN: usize = 5;
-/// A share of resamplings from which something is said to hold.
+/// The share of resamplings from which a claim holds.
 const CERTAIN: f64 = 0.95;
-/// Residuals, as a share of space and of time, beyond which a curve is no description of its
-/// points.
+/// Residuals, as a share of space and of time, above which a curve does not describe its points.
 const SPACE_RESIDUAL_MAX: f64 = 0.10;
 const TIME_RESIDUAL_MAX: f64 = 0.05;
 /// The share of the variance among points that a curve may leave unexplained.
 const UNEXPLAINED_MAX: f64 = 0.5;
-/// The garbage of a collection has to change by this factor over a range for it to show the curve's
-/// shape.
+/// The garbage of a collection must change by this factor over a range. Otherwise the range does
+/// not show the curve's shape.
 const GARBAGE_RATIO_MIN: f64 = 1.5;
 
-/// A variant's curve, in all resamplings.
+/// A variant's curve in all resamplings.
 #[derive(Clone, Debug)]
 pub struct Fitted {
-    /// The curve and the points that it was fitted to.
+    /// The curve and its fitted points.
     pub curve: Resampled<Option<Curve>>,
     points: Vec<Point>,
     fits: bool,
 }
 
-/// How far values lie from their mean, as a share of it (root of the mean square).
+/// Distance of values from their mean, as a share of the mean (root of the mean square).
 fn spread(values: impl ExactSizeIterator<Item = f64> + Clone) -> f64 {
     let count = values.len().max(1) as f64;
     let mean = values.clone().sum::<f64>() / count;
     (values.map(|value| (value / mean - 1.0).powi(2)).sum::<f64>() / count).sqrt()
 }
 
-/// Fits a curve to the cells at `indices`, and says whether it is to be believed.
+/// Fits a curve to the cells at `indices`, and decides whether the fit is good enough to use.
 pub fn fit(samples: &Samples, indices: &[usize]) -> (Fitted, CurveResult) {
     let chosen = |points: &Points| -> Vec<Point> {
         indices.iter().filter_map(|index| points[*index]).collect()
@@ -70,7 +68,7 @@ pub fn fit(samples: &Samples, indices: &[usize]) -> (Fitted, CurveResult) {
 }
 
 impl Fitted {
-    /// Why the curve is not to be believed.
+    /// The reason not to use the curve, if any.
     fn reason_against(&self) -> Option<String> {
         let Some(curve) = self.curve.whole else {
             return Some(match self.points.len() {
@@ -82,7 +80,7 @@ impl Fitted {
         };
         let is_positive = |of: fn(&Curve) -> f64| {
             let estimate = self.curve.estimate(|curve| curve.as_ref().map(of));
-            // Without an interval the value has to do.
+            // Without an interval the value must suffice.
             estimate.is_some_and(|estimate| {
                 estimate.value > 0.0 && (estimate.low.is_nan() || estimate.low > 0.0)
             })
@@ -145,7 +143,7 @@ impl Fitted {
         self.fits
     }
 
-    /// The range of the curve that was measured: places of its points.
+    /// The measured range of the curve: the places of its points.
     fn range(&self, of: fn((f64, f64)) -> f64) -> Option<(f64, f64)> {
         let curve = self.curve.whole?;
         let places: Vec<f64> =
@@ -161,14 +159,14 @@ impl Fitted {
             let space_bytes = self.curve.estimate(|curve| curve.as_ref()?.space_at(time_s))?;
             Some(LinePoint { time_s, space_bytes })
         };
-        // Closer together where the curve is steep: at its fast end.
+        // Points lie closer together where the curve is steep, at its fast end.
         let share = |index: usize| (index as f64 / (2 * PLACES) as f64).powi(2);
         (0..=2 * PLACES)
             .filter_map(|index| at(range.0 + (range.1 - range.0) * share(index)))
             .collect()
     }
 
-    /// The settings's place where it would lie on this curve.
+    /// The place of a setting's point on this curve.
     pub fn place(&self, point: &Point) -> Option<(f64, f64)> {
         self.curve.whole?.place(point)
     }
@@ -220,12 +218,12 @@ fn raised(estimate: Estimate) -> Estimate {
     Estimate { value: estimate.value.exp(), low: estimate.low.exp(), high: estimate.high.exp() }
 }
 
-/// What a point has to need less of both to be better, as a share of the other: settings that do
-/// the same differ by chance, and some of many differ in nearly all resamplings.
+/// A better point must need less of both by this share. Equal settings differ by chance, and some
+/// of many differ in nearly all resamplings.
 const LESS_BY: f64 = 0.01;
 
 /// The first of `others` that needs less of both than the point at `index`, by `LESS_BY` and in
-/// nearly all resamplings. None with few blocks.
+/// nearly all resamplings. `None` with few blocks.
 pub fn dominating(samples: &Samples, index: usize, others: &[usize]) -> Option<usize> {
     if samples.blocks() < DOMINATION_BLOCKS_MIN {
         return None;
@@ -270,7 +268,7 @@ mod tests {
         );
         let ratio = time_at_equal_space(&one, &two).unwrap();
         assert!(ratio.mean.high < 1.0, "{ratio:?}");
-        // Where settings' times lie further apart than the noise, each has a better one.
+        // If settings' times differ by more than the noise, each setting has a better one.
         let second: Vec<usize> = (10..20).collect();
         let dominated =
             (0..10).filter(|index| dominating(&samples, *index, &second).is_some()).count();
@@ -293,7 +291,7 @@ mod tests {
         assert!(!fitted.fits());
     }
 
-    /// Every other setting takes 4 % more for its own reason, and collections take 5 % at most.
+    /// Every other setting takes 4 % more for a reason of its own; collections take 5 % at most.
     #[test]
     fn a_curve_that_explains_little_is_not_drawn() {
         let program = Program { k: 1.0e7, noise: 0.002, ..Program::EXAMPLE };

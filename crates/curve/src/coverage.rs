@@ -1,7 +1,7 @@
-//! Intervals held against programs whose curve is known: of 100 seeds, how often does each interval
+//! Checks intervals with programs of known curves: for how many of 100 seeds does each interval
 //! hold the true value?
 //!
-//! Counts, not chances: seeds are fixed.
+//! The results are counts, not chances, because seeds are fixed.
 
 use crate::compare::{fit, space_at_equal_time, time_at_equal_space};
 use crate::fit::Curve;
@@ -9,8 +9,8 @@ use crate::sample::Samples;
 use crate::simulated::{Program, experiment};
 use heaplab_experiment::results::Estimate;
 
-/// Seeds of a test; a debug build takes half a second for each. HEAPLAB_CURVE_SEEDS asks for
-/// another number.
+/// Seeds of a test; HEAPLAB_CURVE_SEEDS sets another number. A debug build takes half a second a
+/// seed.
 fn seeds() -> u64 {
     let asked = std::env::var("HEAPLAB_CURVE_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
     asked.filter(|seeds| *seeds > 0).unwrap_or(100)
@@ -23,8 +23,8 @@ fn holds(estimate: Option<Estimate>, truth: f64) -> u64 {
     u64::from(estimate.is_some_and(|estimate| estimate.low <= truth && truth <= estimate.high))
 }
 
-/// In how many of the seeds intervals hold a, b and c, and in how many they hold a value that is
-/// wrong by [`WRONG`], as intervals without an end would.
+/// Number of seeds whose intervals hold a, b and c, and number of seeds whose intervals hold the
+/// values wrong by [`WRONG`], as endless intervals would.
 fn recovered(program: Program, reps: u32) -> ([u64; 3], [u64; 3]) {
     let (mut counts, mut wrong) = ([0; 3], [0; 3]);
     for seed in 0..seeds() {
@@ -43,13 +43,12 @@ fn recovered(program: Program, reps: u32) -> ([u64; 3], [u64; 3]) {
     (counts, wrong)
 }
 
-/// What a, b and c are multiplied by to be wrong: intervals are some 3 %, 20 % and 5 % wide to each
-/// side.
+/// Factors that make a, b and c wrong: intervals are some 3 %, 20 % and 5 % wide to each side.
 const WRONG: [f64; 3] = [1.1, 1.6, 1.2];
 
 #[test]
 fn known_parameters_are_recovered() {
-    // As many blocks as the command has without being asked.
+    // The command's default number of blocks.
     let (counts, wrong) = recovered(Program::EXAMPLE, 10);
     assert!(counts.into_iter().all(|count| count * 100 >= seeds() * 95), "{counts:?}");
     assert!(wrong.into_iter().all(|count| count * 100 <= seeds() * 5), "held: {wrong:?}");
@@ -58,7 +57,7 @@ fn known_parameters_are_recovered() {
 #[test]
 fn known_ratios_are_recovered() {
     let first = Program::EXAMPLE;
-    // Everything in it takes 0.7 of the space: so does its curve at any time.
+    // All of its space is 0.7 of the first: so is its curve at any time.
     let second = Program { c: first.c * 0.7, m: first.m * 0.7, ..first };
     let time =
         |program: Program, space: f64| program.k * program.m / (space - program.c) + program.a;

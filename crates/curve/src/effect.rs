@@ -1,9 +1,9 @@
-//! Whether the varied value does anything. A variable that the command does not read gives the same
-//! program in every setting, and a curve through such points would be a picture of noise.
+//! Decides whether the varied value has an effect. A variable that the command does not read gives
+//! the same program in every setting, and a curve through such points would be a picture of noise.
 //!
 //! Friedman's test (1937) over the settings inside blocks, for space and for time, with the
-//! correction for ties; a difference counts only if it is of some size, too. Collections that the
-//! runtime tells need no test.
+//! correction for ties. A difference counts only if it has some size too. Collections that the
+//! runtime reports need no test.
 
 use crate::fit::Point;
 use heaplab_experiment::statistics::median;
@@ -11,9 +11,9 @@ use statrs::distribution::{ChiSquared, ContinuousCDF};
 
 /// Chance of seeing an effect where there is none, for each of time and space.
 const SIGNIFICANCE: f64 = 0.01;
-/// Largest over smallest median from which a difference is one.
+/// Largest over smallest median from which a difference counts.
 const SPREAD: f64 = 1.02;
-/// The same where blocks are too few for the test.
+/// The same ratio with too few blocks for the test.
 const SPREAD_WITHOUT_TEST: f64 = 1.10;
 
 /// Whether settings differ; `settings` by setting, then by block.
@@ -41,7 +41,7 @@ fn spread(values: &[f64]) -> f64 {
     if least > 0.0 && most > 0.0 { most / least } else { 1.0 }
 }
 
-/// `blocks` of one value a setting.
+/// Whether values differ; `blocks`: one value a setting in each.
 fn differ(blocks: &[Vec<f64>]) -> bool {
     let settings = blocks.first().map_or(0, Vec::len);
     let medians: Vec<f64> = (0..settings)
@@ -55,15 +55,15 @@ fn differ(blocks: &[Vec<f64>]) -> bool {
     spread(&medians) > SPREAD && friedman(blocks).is_some_and(|p| p <= SIGNIFICANCE)
 }
 
-/// Whether the test can find a difference: with the same order in all blocks, its p value is small
-/// enough. Three blocks of six settings are too few, seven of two are enough.
+/// Whether the test can find a difference: its p value is small enough if all blocks agree on the
+/// order. Three blocks of six settings are too few, seven of two are enough.
 fn can_tell(blocks: usize, settings: usize) -> bool {
     let freedom = settings.saturating_sub(1) as f64;
     let largest = blocks as f64 * freedom;
     ChiSquared::new(freedom).is_ok_and(|chi| chi.sf(largest) <= SIGNIFICANCE)
 }
 
-/// The p value of Friedman's test; `None` where all values of every block are one.
+/// The p value of Friedman's test; `None`: in every block all values are equal.
 fn friedman(blocks: &[Vec<f64>]) -> Option<f64> {
     let (n, k) = (blocks.len() as f64, blocks.first()?.len() as f64);
     let (mut sums, mut ties) = (vec![0.0; blocks[0].len()], 0.0);
@@ -94,8 +94,8 @@ mod tests {
     use super::*;
     use heaplab_experiment::statistics::Random;
 
-    /// scipy.stats.friedmanchisquare([1, 2, 3, 4, 5], [2, 3, 1, 6, 7], [3, 3, 5, 8, 9]) of scipy
-    /// 1.17 gives p = 0.02144839925588932.
+    /// Expects scipy 1.17's result: scipy.stats.friedmanchisquare([1, 2, 3, 4, 5], [2, 3, 1, 6, 7],
+    /// [3, 3, 5, 8, 9]) gives p = 0.02144839925588932.
     #[test]
     fn friedman_agrees_with_scipy() {
         let columns =

@@ -1,8 +1,8 @@
-//! Braces without quotes: bash makes `NAME=1 NAME=2` of `NAME={1,2}` before heaplab sees it.
+//! Braces without quotes: bash turns `NAME={1,2}` into `NAME=1 NAME=2` before heaplab sees it.
 
 use std::ffi::OsString;
 
-/// What to say where a command line that cannot be read has words that a shell made of braces.
+/// The explanation for an unreadable command line with words that a shell made of braces.
 pub fn explanation(words: &[OsString]) -> Option<String> {
     let own = words.iter().map(|word| word.to_string_lossy()).take_while(|word| word != "--");
     let own: Vec<_> = own.collect();
@@ -10,7 +10,7 @@ pub fn explanation(words: &[OsString]) -> Option<String> {
     range(&own).or_else(|| list("--on", &own)).or_else(|| list("--compare", &own))
 }
 
-/// The same variable again behind `--vary`.
+/// The same variable twice behind `--vary`.
 fn range(words: &[&str]) -> Option<String> {
     let mut values = values_of("--vary", words)?;
     let first = values.next()?;
@@ -22,8 +22,8 @@ fn range(words: &[&str]) -> Option<String> {
     ))
 }
 
-/// Two words behind an option that takes one, alike up to a colon or an equals sign: what it takes
-/// stands between commas.
+/// Two words behind an option that takes one, alike up to a colon or an equals sign. The option
+/// takes a list with commas instead.
 fn list(option: &str, words: &[&str]) -> Option<String> {
     let values: Vec<&str> =
         values_of(option, words)?.take_while(|value| !value.starts_with("--")).collect();

@@ -1,4 +1,4 @@
-//! The files that show what was measured, as they are asked for on a command line.
+//! The files that show the measurements, as options of a command line.
 
 use crate::plan::Plan;
 use crate::results::Results;
@@ -40,7 +40,7 @@ pub struct File<'a> {
 }
 
 impl Files {
-    /// The files, and `runs` as one more Parquet file of the runs.
+    /// Writes the files, and `runs` as one more Parquet file with the runs.
     pub fn written<'a>(
         &'a self,
         runs: Option<&'a Path>,

@@ -1,16 +1,16 @@
-//! The curve of a garbage-collected program: H = b / (t - a) + c, as the Jane Street document
-//! derives it. Time is affine in 1 / G and space is affine in G, where G is the garbage that one
-//! collection finds.
+//! The curve of a garbage-collected program: H = b / (t - a) + c, as derived in the Jane Street
+//! document. Time is affine in 1 / G and space is affine in G; G is the garbage that one collection
+//! finds.
 //!
-//! Where G is known, each half is a straight line: t = a + k / G and H = c + m G, so that b = k m.
-//! Where it is not, the hyperbola is fitted to the points directly, which is ill-conditioned: data
-//! simulated with b = 400 gave 1548 directly and 399 by halves. So a, b and c stay in this crate:
-//! what is compared are curves inside of the range that was measured.
+//! If G is known, each half is a straight line: t = a + k / G and H = c + m G, so that b = k m. If
+//! not, the hyperbola is fitted to the points directly, which is ill-conditioned: data simulated
+//! with b = 400 gave 1548 directly and 399 by halves. So a, b and c stay in this crate: comparisons
+//! use curves inside of the measured range.
 //!
-//! Residuals are relative, because what disturbs a run grows with it: each point weighs as the
-//! inverse square of its value.
+//! Residuals are relative, because disturbances grow with a run: each point weighs as the inverse
+//! square of its value.
 
-/// A setting's time, space and garbage a collection.
+/// A setting's time, its space, and its garbage a collection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     /// Seconds.
@@ -24,7 +24,7 @@ pub struct Point {
 /// How a curve was fitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// By two straight lines over the known garbage of a collection.
+    /// By two straight lines over the known garbage of collections.
     Halves,
     /// Directly.
     Hyperbola,
@@ -35,9 +35,9 @@ pub enum Method {
 pub struct Curve {
     /// Time without any collection.
     pub a: f64,
-    /// How time and space are exchanged.
+    /// The exchange between time and space.
     pub b: f64,
-    /// Space if the program collected without end.
+    /// Space of a program that collects all the time.
     pub c: f64,
     /// Time of a collection, in seconds times bytes of garbage.
     pub k: f64,
@@ -47,11 +47,11 @@ pub struct Curve {
     pub method: Method,
 }
 
-/// Fewer points than this say nothing of a curve with three parameters.
+/// Fewest points for a curve of three parameters.
 pub const POINTS_MIN: usize = 4;
 
 impl Curve {
-    /// Fits `points`: by halves where each has its garbage.
+    /// Fits `points`: by halves if each has its garbage.
     pub fn fit(points: &[Point]) -> Option<Curve> {
         if points.len() < POINTS_MIN {
             return None;
@@ -76,7 +76,7 @@ impl Curve {
         Some(Curve { a, b: k * m, c, k, m, method: Method::Halves })
     }
 
-    /// For each a the rest is linear; the best a is looked for below the smallest time, ever closer
+    /// For a fixed a the rest is linear. Searches the best a below the smallest time, ever closer
     /// to it.
     fn directly(points: &[Point]) -> Option<Curve> {
         let least = points.iter().map(|point| point.time).fold(f64::INFINITY, f64::min);
@@ -126,7 +126,7 @@ impl Curve {
         (space > self.c).then(|| self.b / (space - self.c) + self.a)
     }
 
-    /// Where the curve has a point's setting: by its garbage, else by its time.
+    /// The place of a point's setting on the curve: by its garbage, else by its time.
     pub fn place(&self, point: &Point) -> Option<(f64, f64)> {
         match (self.method, point.garbage) {
             (Method::Halves, Some(garbage)) => {
@@ -136,7 +136,7 @@ impl Curve {
         }
     }
 
-    /// How far points lie from the curve, as a share of their time and of their space (root of the
+    /// Distance of points from the curve, as shares of their time and of their space (root of the
     /// mean square).
     pub fn residuals(&self, points: &[Point]) -> (f64, f64) {
         let places: Vec<(f64, f64)> = points
@@ -154,8 +154,8 @@ impl Curve {
     }
 }
 
-/// Intercept and slope of the line through (x, y, s), each weighing 1 / s^2; `None` where all x are
-/// one.
+/// Intercept and slope of the line through (x, y, s), each weighing 1 / s^2; `None`: all x are
+/// equal.
 fn line(points: impl Iterator<Item = (f64, f64, f64)> + Clone) -> Option<(f64, f64)> {
     let (mut weights, mut x_sum, mut y_sum) = (0.0, 0.0, 0.0);
     for (x, y, scale) in points.clone() {

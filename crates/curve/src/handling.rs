@@ -1,9 +1,9 @@
-//! Which exit statuses count as success, where a command's output goes (the words are hyperfine's),
-//! and on which processors it runs.
+//! The exit statuses that count as success, the destination of a command's output (in hyperfine's
+//! words), and the command's processors.
 
 use serde::{Deserialize, Serialize};
 
-/// Exit statuses other than 0 that are no failure: `false` none, `true` all, or a list.
+/// Exit statuses other than 0 that count as success: `false` none, `true` all, or a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum IgnoredStatuses {
@@ -20,10 +20,10 @@ impl Default for IgnoredStatuses {
 }
 
 impl IgnoredStatuses {
-    /// `all-non-zero`, or statuses from 1 to 255 between commas.
+    /// Parses `all-non-zero`, or statuses from 1 to 255 between commas.
     ///
     /// # Errors
-    /// Says what is expected.
+    /// A sentence with the expected forms.
     pub fn parse(text: &str) -> Result<IgnoredStatuses, String> {
         if text == "all-non-zero" {
             return Ok(IgnoredStatuses::All(true));
@@ -35,7 +35,7 @@ impl IgnoredStatuses {
             .ok_or_else(|| "statuses from 1 to 255 such as 1,3, or all-non-zero".into())
     }
 
-    /// Whether a run that ended with `status` counts.
+    /// Whether a run with this status counts as a success.
     pub fn accept(&self, status: i32) -> bool {
         match self {
             _ if status == 0 => true,
@@ -45,28 +45,28 @@ impl IgnoredStatuses {
     }
 }
 
-/// Where a command's standard output goes.
+/// The destination of a command's standard output.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Output {
-    /// `/dev/null`, which some programs notice: they then write nothing at all.
+    /// `/dev/null`; some programs notice it and write nothing at all.
     #[default]
     Null,
-    /// A pipe that is read and thrown away.
+    /// A pipe whose content is thrown away.
     Pipe,
-    /// Standard error of heaplab, because results are on standard output; with it the command's own
-    /// standard error.
+    /// Standard error of heaplab, together with the command's own standard error; results are on
+    /// standard output.
     Inherit,
-    /// A file, written anew by each run. `{compare}` and the varied `{NAME}` stand in its name.
+    /// A file, written anew by each run. Its name may contain `{compare}` and the varied `{NAME}`.
     File(String),
 }
 
 impl Output {
-    /// `null`, `pipe`, `inherit`, or a file, whose name has a `.` or a `/` in it so that no word
-    /// that is added later is one.
+    /// Parses `null`, `pipe`, `inherit`, or a file. A file's name must contain a `.` or a `/`: so
+    /// words added later cannot be files of today.
     ///
     /// # Errors
-    /// Says what is expected.
+    /// A sentence with the expected forms.
     pub fn parse(text: &str) -> Result<Output, String> {
         match text {
             "null" => Ok(Output::Null),
@@ -83,10 +83,10 @@ impl Output {
 pub struct Cores(pub Vec<u32>);
 
 impl Cores {
-    /// `all`, or numbers and ranges between commas: `0,2-3`.
+    /// Parses `all`, or numbers and ranges between commas: `0,2-3`.
     ///
     /// # Errors
-    /// Says what is expected.
+    /// A sentence with the expected forms.
     pub fn parse(text: &str) -> Result<Cores, String> {
         if text == "all" {
             return Ok(Cores(Vec::new()));

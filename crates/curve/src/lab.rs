@@ -2,13 +2,13 @@
 //! parameters, through the same cells as `heaplab replay` ([`heaplab_experiment`]).
 //!
 //! A heap is a command of one word, its name, and the varied parameter is its variable
-//! (`ocaml:best-fit,overhead=80`), so that plans, blocks and files are those of commands. What
-//! differs:
-//! - Space depends on nothing but the workload, unless the heap says otherwise: one cell a setting,
-//!   kept beside the recording. The null heap's growth at the same checkpoints is taken off.
-//! - Time is the processor's, of one pass on a fresh heap, so that it belongs to the same
-//!   collections as the space. The null heap's pass of the same block is taken off.
-//! - Collections are the heap's own rows, and nobody has to be asked for them.
+//! (`ocaml:best-fit,overhead=80`). So plans, blocks and files are those of commands, with these
+//! differences:
+//! - Space depends only on the workload, unless the heap declares otherwise: one cell a setting,
+//!   kept beside the recording. The null heap's growth at the same checkpoints is subtracted.
+//! - Time is the CPU time of one pass on a fresh heap, so it belongs to the same collections as the
+//!   space. The null heap's pass in the same block is subtracted.
+//! - Collections are the heap's own rows; no runtime has to report them.
 
 use crate::cell::{Canary, CellReport, Failure, Measure};
 use crate::launch::Launch;
@@ -36,16 +36,16 @@ const YOUNG_PARAMETERS: [&str; 1] = ["semi_space"];
 /// Runs cells of a plan as replays.
 pub struct Replays<'a> {
     families: Families,
-    /// The workload and how it is replayed, without heaps.
+    /// The workload and its way of replay, without heaps.
     replay: Replay,
     runner: Processes<'a>,
     stop: &'a AtomicBool,
     spaces: RefCell<HashMap<String, SpaceReport>>,
-    /// The null heap's pass of the block that runs, ns.
+    /// The null heap's pass in the running block, ns.
     driver_ns: RefCell<Option<u64>>,
 }
 
-/// The heap of a cell: a variant's heap with the varied parameter. `None`: there is no such cell.
+/// The heap of a cell: a variant's heap with the varied parameter. `None`: the cell does not exist.
 pub fn heap_name(plan: &Plan, cell: CellId) -> Option<String> {
     let launch = Launch::of(plan, cell)?;
     let mut name = launch.words.first()?.clone();
@@ -57,8 +57,8 @@ pub fn heap_name(plan: &Plan, cell: CellId) -> Option<String> {
 }
 
 impl<'a> Replays<'a> {
-    /// Replays as `replay` says, whose heaps and passes are not looked at. Cells end early when
-    /// `stop` is set.
+    /// Replays after the pattern of `replay`; its heaps and passes are ignored. Cells end early
+    /// when `stop` is set.
     pub fn new(
         families: Families,
         mut replay: Replay,
@@ -80,7 +80,7 @@ impl<'a> Replays<'a> {
     /// The heaps of all cells.
     ///
     /// # Errors
-    /// A heap does not have the varied parameter, or not with such a value.
+    /// A heap lacks the varied parameter, or refuses a value of it.
     pub fn heaps(families: &Families, plan: &Plan) -> Result<Vec<Box<dyn Selected>>, FamilyError> {
         let names = plan.cells().into_iter().filter_map(|cell| heap_name(plan, cell));
         names.map(|name| families.parse(&name)).collect()
@@ -104,7 +104,7 @@ impl<'a> Replays<'a> {
         let (mut plan, cell) = self.with(heap)?;
         let is_one = cell.space_cells == 1;
         if !is_one {
-            // What depends on time is measured in each block.
+            // A heap whose space depends on time is measured in each block.
             plan.cache = None;
         }
         let report = space_cell(&plan, &self.runner, &cell.name, 0)?;
@@ -142,7 +142,7 @@ impl<'a> Replays<'a> {
         let space = space(&replay, std::slice::from_ref(&report), &null)
             .ok_or("its space was not measured at any moment")?;
         let (ns, minor_faults) = self.time(heap)?;
-        // The null heap's own noise may exceed what a heap of few events takes.
+        // The null heap's noise may exceed the time of a heap with few events.
         let ns = ns.saturating_sub(driver_ns).max(1);
         Ok(Measure {
             wall_ns: ns,
@@ -173,7 +173,7 @@ impl CellSource for Replays<'_> {
         let is_young = YOUNG_PARAMETERS.contains(&parameter);
         let driver_ns = self.driver_ns()?;
         let measured = self.measure(&heap, is_young, driver_ns);
-        // A cell that was ended by the same signal is no result.
+        // A cell that the same signal ended is no result.
         self.check()?;
         Ok(match measured {
             Ok(measure) => CellReport::Measured(Box::new(measure)),
@@ -181,7 +181,7 @@ impl CellSource for Replays<'_> {
         })
     }
 
-    /// The canary, and the driver's own pass of the block that begins.
+    /// The canary, and the driver's own pass in the block that begins.
     fn canary(&self, _: &Plan) -> Result<Canary, Stopped> {
         self.check()?;
         self.driver_ns.take();
@@ -215,7 +215,7 @@ fn mean_resident_bytes(space: &Space) -> u64 {
     }
 }
 
-/// The most committed bytes at a checkpoint or when a collection began.
+/// Largest committed bytes at a checkpoint or at the start of a collection.
 fn committed_bytes(space: &Space, collections: &[Collection]) -> Option<u64> {
     let at_collections = collections.iter().map(|collection| {
         let others = collection.spaces.iter().map(|space| space.before.committed_bytes);
@@ -226,8 +226,8 @@ fn committed_bytes(space: &Space, collections: &[Collection]) -> Option<u64> {
 
 /// Collections of the kind that the parameter paces, and the garbage that they found.
 ///
-/// An incremental collector's rows tell no garbage, because the program allocates while a cycle
-/// runs: its counters do, as those of the real OCaml (`v=0x400`) do.
+/// An incremental collector's rows do not tell the garbage, because the program allocates during a
+/// cycle. Its counters do, like those of the real OCaml (`v=0x400`).
 fn told(collections: &[Collection], log: &CollectorLog, is_young: bool) -> Option<Collections> {
     let counter = |name: &str| log.counters.get(name).copied();
     if let (Some(words), Some(cycles)) = (counter("major_words"), counter("major_collections")) {

@@ -1,4 +1,4 @@
-//! From a cell to a command line: words, variables that are set, variables that are taken away.
+//! From a cell to a command line: words, variables to set, variables to remove.
 
 use crate::plan::{CellId, Join, Plan, Variant, place_of};
 use crate::vary::{Target, Vary};
@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 pub struct Launch {
     /// The program and its arguments.
     pub words: Vec<String>,
-    /// Variables that it gets besides those of this process.
+    /// Variables set in addition to this process's.
     pub set: Vec<(String, String)>,
-    /// Variables of this process that it does not get.
+    /// Variables of this process that are removed.
     pub unset: Vec<String>,
 }
 
 impl Launch {
-    /// What a cell runs. `None`: a default for a value that cannot be left out (one that is a word
-    /// of its own).
+    /// The command of a cell. `None`: a default for a value that cannot be left out, because it is
+    /// a word of its own and no option.
     pub fn of(plan: &Plan, cell: CellId) -> Option<Launch> {
         let variant = plan.variants.get(cell.variant)?;
         let value = match cell.setting {
@@ -54,8 +54,8 @@ impl Launch {
         Some(launch)
     }
 
-    /// A word in its place, or without it: where it is an option, so that the program has its own
-    /// default.
+    /// Puts a word in its place. Without a word removes the old one, if that is an option, and the
+    /// program uses its own default.
     fn put_word(&mut self, index: usize, word: Option<String>) -> Option<()> {
         match word {
             Some(word) => *self.words.get_mut(index)? = word,
@@ -72,7 +72,7 @@ impl Launch {
         let text = match (value, separator) {
             (Some(value), _) => vary.with(value),
             (None, None) => String::new(),
-            // The part that has the value in it is left out, others stay.
+            // Leaves out the part with the value; other parts stay.
             (None, Some(separator)) => {
                 let before = vary.before.rsplit_once(separator).map_or("", |(before, _)| before);
                 let after = vary.after.split_once(separator).map_or("", |(_, after)| after);
@@ -90,8 +90,8 @@ impl Launch {
         }
     }
 
-    /// Adds a part to a variable that takes several; what this process has in it is kept where
-    /// nothing else is set.
+    /// Adds a part to a variable that takes several. Keeps this process's value of the variable
+    /// unless another one is set.
     pub fn add(&mut self, name: &str, part: &str) {
         let separator = Join::of(name).separator().unwrap_or(' ');
         let is_unset = self.unset.iter().any(|unset| unset == name);
@@ -106,7 +106,7 @@ impl Launch {
         }
     }
 
-    /// Through a shell: the words as one line of it.
+    /// Makes the words one line of a shell.
     pub fn through_shell(mut self) -> Launch {
         self.words = vec!["/bin/sh".into(), "-c".into(), self.words.join(" ")];
         self

@@ -1,18 +1,18 @@
 //! Space against time for any garbage-collected command.
 //!
-//! Such a program is no point (seconds, bytes) but a curve: what it collects later needs more space
-//! and less time. So a change (another allocator, another collector, another commit) is compared
-//! curve against curve: space at equal time, time at equal space, never at an equal parameter.
-//! Source: "Modelling the major GC" of Jane Street's post on OCaml's best-fit allocator.
+//! Such a program is no point (seconds, bytes) but a curve: later collections need more space and
+//! less time. So a change (another allocator, another collector, another commit) is compared curve
+//! against curve: space at equal time, time at equal space, never at an equal parameter. Source:
+//! "Modelling the major GC" of Jane Street's post on OCaml's best-fit allocator.
 //!
-//! - [`vary`]: the range of a parameter. [`question`]: what a user asks.
-//!   [`plan`]: variants, settings, blocks. [`handling`]: what
-//!   counts as success, where output goes. [`launch`]: from a cell to a command line.
-//! - [`source`]: where measurements come from. [`measure`]: one run, in a process of its
-//!   own. [`tree`]: its processes' memory. [`lab`]: the lab's own heaps.
-//!   [`runtimes`]: what runtimes tell of their collections. [`mod@run`]: blocks, files, resuming.
+//! - [`vary`]: the range of a parameter. [`question`]: a user's question. [`plan`]: variants,
+//!   settings, blocks. [`handling`]: exit statuses, output, processors. [`launch`]: from a cell to
+//!   a command line.
+//! - [`source`]: sources of measurements. [`measure`]: one run, in a process of its own. [`tree`]:
+//!   its processes' memory. [`lab`]: the lab's own heaps. [`runtimes`]: runtimes' reports of their
+//!   collections. [`mod@run`]: blocks, files, resuming.
 //! - [`fit`]: the curve. [`sample`]: points and intervals. [`compare`]: curves and points against
-//!   each other. [`effect`]: whether the parameter does anything.
+//!   each other. [`effect`]: whether the parameter has an effect.
 //! - [`summary`], [`verdict`]: [`results`] and sentences. [`svg`], [`page`], [`table`]: pictures
 //!   and [`files`]. [`minimum`]: the least setting that runs.
 

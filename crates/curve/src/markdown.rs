@@ -48,7 +48,7 @@ fn table(out: &mut String, results: &Results, variant: &VariantResult) {
     }
 }
 
-/// What else is to be said of a point.
+/// A remark on a point, or an empty text.
 pub fn remark(point: &PointResult) -> String {
     match (&point.failure, &point.dominated_by) {
         (Some(failure), _) if point.runs == 0 => format!("no answer: {failure}"),
@@ -74,7 +74,8 @@ fn with_interval(estimate: Option<Estimate>, text: fn(f64) -> String) -> String 
     }
 }
 
-/// A span of code. In a table `|` ends a cell even there; a backslash before it is taken off.
+/// A span of code. A `|` ends a cell of a table even in code; Markdown removes a backslash before
+/// it.
 fn code(text: &str) -> String {
     let text = text.replace(['\n', '\r'], " ").replace('|', "\\|");
     let longest = text.split(|letter| letter != '`').map(str::len).max().unwrap_or(0);
@@ -83,7 +84,7 @@ fn code(text: &str) -> String {
     format!("{fence}{space}{text}{space}{fence}")
 }
 
-/// Text that no character of makes into anything else.
+/// Text with escapes, so that Markdown shows every character as it is.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for letter in text.chars() {

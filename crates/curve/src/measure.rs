@@ -1,14 +1,14 @@
-//! One run of a command in a process of its own beside it: starts it, looks at its memory, waits,
-//! and ends what it leaves behind.
+//! One run of a command, in a process of its own beside it: starts the command, samples its memory,
+//! waits, and ends its remaining processes.
 //!
-//! This process is the reaper of everything that the command starts (`PR_SET_CHILD_SUBREAPER`), so
-//! that no descendant escapes from the count or stays behind. Its standard input stays open while
-//! whoever asked lives; its end ends the command and all of its processes.
+//! This process is the reaper of everything that the command starts (`PR_SET_CHILD_SUBREAPER`): no
+//! descendant escapes from the count or stays behind. Its standard input stays open while the
+//! requesting process lives; the input's end ends the command and all of its processes.
 //!
 //! The kernel's own peak (`ru_maxrss`) is exact, but a program begins with the peak of the process
-//! that started it: where it is not above this process's own, the largest `VmHWM` that was seen
-//! takes its place; of a program that ended
-//! before anybody looked it is all that is known, a bound.
+//! that started it. If the result is not above this process's own peak, the largest sampled `VmHWM`
+//! takes its place. A program that ended before the first sample has no `VmHWM`; the kernel's
+//! figure is then an upper bound.
 
 use crate::cell::{Canary, CellReport, CellRequest, Failure, Look, Measure};
 use crate::handling::Output;
@@ -30,11 +30,11 @@ use std::time::{Duration, Instant};
 
 /// Looks that are kept of a run.
 const LOOKS_KEPT: usize = 128;
-/// Between two looks for new processes, which read all of `/proc`.
+/// Time between two searches for new processes, which read all of `/proc`.
 const SEARCH_INTERVAL: Duration = Duration::from_millis(100);
-/// Children that are about to end when the command ends get so much time.
+/// Time for children to end by themselves after the command's end.
 const GRACE: Duration = Duration::from_millis(200);
-/// The last lines of standard error that are kept to say why a run failed.
+/// Last lines of standard error kept as the reason of a failure.
 const LINES_KEPT: usize = 20;
 
 /// Reads a request from standard input, carries it out, and writes the report to standard output.
@@ -64,7 +64,7 @@ fn canary(request: &CellRequest) -> Canary {
     Canary { cpu_ns, wall_ns: begin.elapsed().as_nanos() as u64 }
 }
 
-/// Stays on these processors; gives back where it was.
+/// Keeps this process on these processors; returns the earlier set.
 fn pin(cores: &[u32]) -> Option<CpuSet> {
     let before = sched_getaffinity(None).ok()?;
     if cores.is_empty() {
@@ -98,7 +98,7 @@ fn run(request: &CellRequest) -> CellReport {
     }
 }
 
-/// Where what is read from a stream goes, too.
+/// The copy of a stream, for example a file.
 type Copy = Box<dyn Write + Send>;
 
 /// Copies of standard output and of standard error.
@@ -152,8 +152,8 @@ fn start(mut command: Command, request: &CellRequest) -> Result<(Instant, Child)
     let begin = Instant::now();
     let child = command.spawn();
     if let Some(before) = before {
-        // Where this fails, this process looks at memory from the command's processor, which costs
-        // precision only.
+        // If this fails, this process samples memory from the command's processor. That costs only
+        // precision.
         let _ = sched_setaffinity(None, &before);
     }
     let child = child.map_err(|error| {
@@ -162,7 +162,7 @@ fn start(mut command: Command, request: &CellRequest) -> Result<(Instant, Child)
     Ok((begin, child))
 }
 
-/// Watches a command until it has ended, and what it left behind.
+/// Watches a command until it has ended, then its remaining processes.
 fn finish(
     request: &CellRequest,
     begin: Instant,
@@ -235,8 +235,8 @@ fn finish(
     }))
 }
 
-/// Why it failed: by its status and what it said last. Runtimes give a reason first and where it
-/// happened behind it.
+/// The reason of a failure: the status and the last lines of standard error. Runtimes print a
+/// reason first and its place behind it.
 fn said(status: ExitStatus, tail: &VecDeque<String>) -> String {
     let telling = [
         "memory",
@@ -260,13 +260,13 @@ fn said(status: ExitStatus, tail: &VecDeque<String>) -> String {
 /// What was heard on a stream.
 struct Heard {
     teller: Option<Teller>,
-    /// Why a part of it is in no copy.
+    /// The reason why a part of the stream is missing in its copy.
     uncopied: Option<String>,
     tail: VecDeque<String>,
 }
 
-/// Reads a stream to its end: a runtime's lines are taken in, of the others the last are kept. All
-/// of it is copied where there is a copy.
+/// Reads a stream to its end. Parses a runtime's lines, keeps the last of the others, and copies
+/// everything if there is a copy.
 fn listen(
     mut stream: impl Read + Send + 'static,
     teller: Option<Teller>,
@@ -275,14 +275,14 @@ fn listen(
     std::thread::spawn(move || {
         let mut heard = Heard { teller, uncopied: None, tail: VecDeque::new() };
         let (mut buffer, mut line) = (vec![0; 1 << 16], Vec::new());
-        // The end of the stream or an error: what was heard stands.
+        // At the end of the stream or at an error, the lines so far stand.
         while let Ok(read @ 1..) = stream.read(&mut buffer) {
             if let Some(Err(error)) = copy.as_mut().map(|copy| copy.write_all(&buffer[..read])) {
                 heard.uncopied = Some(format!("its output cannot be written: {error}"));
                 copy = None;
             }
             for part in buffer[..read].split_inclusive(|byte| *byte == b'\n') {
-                // Of a line that is too long the beginning is kept.
+                // Keeps the beginning of a line that is too long.
                 line.extend_from_slice(
                     &part[..part.len().min(LINE_BYTES_MAX.saturating_sub(line.len()))],
                 );
@@ -313,7 +313,7 @@ impl Heard {
     }
 }
 
-/// What is seen of a command while it runs.
+/// Figures of a command while it runs.
 #[derive(Debug, Default)]
 struct Watch {
     timeout: Duration,
@@ -327,11 +327,11 @@ struct Watch {
     processes: u32,
     seen: Memory,
     peak_anonymous_bytes: u64,
-    /// Anonymous bytes times nanoseconds, and these nanoseconds.
+    /// The sum of anonymous bytes times nanoseconds, and the sum of these nanoseconds.
     area: (f64, f64),
     last: Option<(Instant, u64)>,
     series: Vec<Look>,
-    /// Looks that one entry of the series stands for.
+    /// Samples in one entry of the series.
     looks_an_entry: u32,
 }
 
@@ -351,8 +351,8 @@ impl Watch {
         }
     }
 
-    /// Looks until the command is over. Ends it when its time is up, or when nobody waits for it
-    /// any more.
+    /// Samples until the command is over. Ends the command when its time is up, or when the
+    /// requesting process is gone.
     fn until(mut self, is_over: &AtomicBool) -> Watch {
         let input = std::io::stdin();
         let begin = self.begin.unwrap_or_else(Instant::now);
@@ -371,7 +371,7 @@ impl Watch {
             } else if poll(&mut [PollFd::new(&input, PollFlags::IN)], Some(&pause))
                 .is_ok_and(|ready| ready > 0)
             {
-                // Nothing is ever written behind the request: this is its end.
+                // Nothing is ever written behind the request, so this is the end of input.
                 self.is_abandoned = true;
             }
         }
@@ -404,7 +404,7 @@ impl Watch {
         });
     }
 
-    /// Keeps a look; where there are too many, two become one, with the larger bytes of both.
+    /// Keeps a sample. If there are too many, two become one, with the larger bytes of both.
     fn keep(&mut self, look: Look) {
         let larger = |a: Look, b: Look| Look {
             ms: a.ms,
@@ -431,8 +431,9 @@ impl Watch {
         }
     }
 
-    /// The kernel's peak where the command's own is known, and what was seen. Of a command that
-    /// ended unseen and is smaller than this process the kernel's peak is a bound: then true.
+    /// The kernel's peak if it is the command's own, else the largest sample. If a command ended
+    /// before its first sample and is smaller than this process, the kernel's peak is an upper
+    /// bound: returns true.
     fn peak_bytes(&self, own_peak: u64) -> (u64, bool) {
         let kernels = children_peak();
         let seen = self.seen.peak_bytes.max(self.seen.resident_bytes);
@@ -444,17 +445,18 @@ impl Watch {
     }
 }
 
-/// Ends every descendant, as far as it can be seen now.
+/// Ends every visible descendant.
 fn kill_all() {
     for pid in tree::descendants(std::process::id()) {
         if let Some(pid) = Pid::from_raw(pid as i32) {
-            // It may have ended by itself in this moment.
+            // It may just have ended by itself.
             let _ = kill_process(pid, Signal::KILL);
         }
     }
 }
 
-/// Waits for what the command left behind, and ends what does not end by itself; gives their names.
+/// Waits for the command's remaining processes, and ends those that do not end by themselves;
+/// returns their names.
 fn end_what_is_left(with_grace: bool) -> Vec<String> {
     let end = Instant::now() + if with_grace { GRACE } else { Duration::ZERO };
     let mut names: Vec<String> = Vec::new();
@@ -477,7 +479,7 @@ fn end_what_is_left(with_grace: bool) -> Vec<String> {
 }
 
 fn usage() -> libc::rusage {
-    // SAFETY: a rusage is plain integers, it lives through the call, and RUSAGE_CHILDREN is a valid
+    // SAFETY: a rusage holds plain integers and lives through the call; RUSAGE_CHILDREN is a valid
     // first argument.
     unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
@@ -486,12 +488,12 @@ fn usage() -> libc::rusage {
     }
 }
 
-/// The largest resident set of any process that was waited for.
+/// Largest resident set of any process waited for.
 fn children_peak() -> u64 {
     usage().ru_maxrss as u64 * 1024
 }
 
-/// What all processes that were waited for took together.
+/// Figures of all processes waited for, together.
 fn children_usage() -> Measure {
     let usage = usage();
     let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000;

@@ -1,9 +1,9 @@
-//! The least setting with which a command runs, by bisection: how small a heap may be. The idea is
+//! The least setting with which a command runs, by bisection: how small may a heap be? The idea is
 //! running-ng's minheap.
 //!
-//! The range's ends bracket the answer; more of the value is taken to help, always. A value runs
-//! where every one of some tries runs, because near the edge luck decides. Whole numbers are told
-//! apart by one, others by a hundredth of their value.
+//! The range's ends bracket the answer; a larger value never runs worse, by assumption. A value
+//! runs if each of several tries runs, because near the edge luck decides. Whole numbers are
+//! distinguished by one, others by a hundredth of their value.
 
 use crate::cell::CellReport;
 use crate::plan::{CellId, Plan};
@@ -12,23 +12,23 @@ use serde::Serialize;
 
 /// Tries of one value.
 pub const TRIES: u32 = 3;
-/// Tests of values after which bisection ends, whatever the range.
+/// Most tested values, for any range.
 const TESTS_MAX: u32 = 64;
 
-/// What bisection found for a variant.
+/// A variant's result.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Minimum {
     /// The variant.
     pub variant: String,
-    /// The least setting that runs; `None`: none in the range does.
+    /// The least setting that runs; `None`: no setting of the range runs.
     pub least: Option<String>,
-    /// The largest that was seen to fail; `None`: none was.
+    /// The largest setting seen to fail; `None`: no setting failed.
     pub fails: Option<String>,
     /// How that failed.
     pub failure: Option<String>,
 }
 
-/// Why a range cannot be bisected.
+/// The reason why a range cannot be bisected.
 #[derive(Debug, thiserror::Error)]
 pub enum MinimumError {
     /// Its values are no numbers.
@@ -39,10 +39,10 @@ pub enum MinimumError {
     Stopped(#[from] Stopped),
 }
 
-/// Finds the least setting of each variant. `tell` is told before each test of a value.
+/// Finds the least setting of each variant. Calls `tell` before each test of a value.
 ///
 /// # Errors
-/// Values that are no numbers, or a source that ends.
+/// The values are not numbers, or the source ends early.
 pub fn find(
     plan: &Plan,
     source: &dyn CellSource,
@@ -92,7 +92,7 @@ fn bisect(
         if runs - fails <= apart {
             break;
         }
-        // The middle by factors: between 8 and 1024 that is 91.
+        // The geometric mean: between 8 and 1024 that is 91.
         let middle = if fails > 0.0 { (fails * runs).sqrt() } else { runs / 2.0 };
         let middle = if is_whole { middle.round().clamp(fails + 1.0, runs - 1.0) } else { middle };
         if test(middle, &mut found)? { runs = middle } else { fails = middle }
@@ -100,7 +100,7 @@ fn bisect(
     Ok(found)
 }
 
-/// How a value fails in one of its tries; `None`: it runs.
+/// The failure of a value in one of its tries; `None`: the value runs.
 fn failure(
     plan: &Plan,
     source: &dyn CellSource,

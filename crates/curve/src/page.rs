@@ -1,5 +1,5 @@
-//! Results as one HTML file: what they say, the picture, every point. It has no script, asks no
-//! network for anything, and can be sent.
+//! Results as one HTML file: the sentences, the picture, every point. It has no script, makes no
+//! network request, and can be sent.
 
 use crate::markdown::remark;
 use crate::results::{PointResult, Results, VariantResult};
@@ -50,7 +50,7 @@ pub fn html(results: &Results) -> String {
     out
 }
 
-/// How it was measured, in one line.
+/// The circumstances of the measurement, in one line.
 pub fn facts(results: &Results) -> String {
     let (time, space) = names(results);
     let blocks =
@@ -118,7 +118,7 @@ fn row(out: &mut String, point: &PointResult, tells: bool) {
     };
     let size = |value: f64| bytes(value.max(0.0) as u64);
     let medians = &point.medians;
-    // Beside its setting: at the end of a long row nobody would see it.
+    // The remark stands beside the setting: at the end of a long row nobody would see it.
     let remark = match remark(point) {
         text if text.is_empty() => text,
         text => format!("<small class=\"remark\">{}</small>", escaped(&text)),

@@ -1,17 +1,17 @@
-//! What is to be run: variants (each has a curve), settings of the varied value, and blocks of all
+//! The runs to make: variants (each has a curve), settings of the varied value, and blocks of all
 //! of them in random order.
 //!
-//! How a variant of `--compare` enters the command is one rule, read from its own shape and from
+//! One rule decides how a variant of `--compare` enters the command, by the variant's own form and
 //! the varied variable:
 //! 1. The command has `{compare}` in a word: the variant's text stands there.
 //! 2. The variant is `NAME=VALUE` with a NAME of two capitals or more: an environment variable of
 //!    its own.
 //! 3. The varied variable takes parts between commas (`OCAMLRUNPARAM`, `GODEBUG`, `MALLOC_CONF`):
-//!    it is one more part.
-//! 4. The varied variable takes arguments (`*_OPTIONS`, `*OPTS`, `*FLAGS`, `GHCRTS`): it is one
-//!    more argument.
+//!   the variant is one more part.
+//! 4. The varied variable takes arguments (`*_OPTIONS`, `*OPTS`, `*FLAGS`, `GHCRTS`): the variant
+//!   is one more argument.
 //!
-//! Everything else is refused: nobody could say what was compared.
+//! Everything else is refused, because nobody could say what was compared.
 
 use crate::handling::{IgnoredStatuses, Output};
 use crate::launch::Launch;
@@ -29,27 +29,26 @@ pub const VARIANTS_MAX: usize = 20;
 /// The place of a variant's text in the command.
 pub const COMPARE_PLACE: &str = "{compare}";
 
-/// One command with what is particular to it: it has a curve of its own.
+/// One command with its own additions; it has a curve of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Variant {
-    /// How it is called: the text, unless the user gave it a name. No part of an experiment's
-    /// identity.
+    /// Its name: the user's name for it, else its text. No part of an experiment's identity.
     #[serde(skip)]
     pub name: String,
-    /// The text that the user gave for it, which stands for `{compare}`.
+    /// The user's text for it, which replaces `{compare}`.
     pub text: String,
     /// The command's words.
     pub words: Vec<String>,
     /// Environment variables of its own.
     pub environment: Vec<(String, String)>,
-    /// What is added to the varied variable's value.
+    /// The addition to the varied variable's value.
     pub addition: Option<String>,
 }
 
-/// What a comparison cannot be made of.
+/// Why a comparison is impossible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompareError {
-    /// No rule says where a variant goes.
+    /// No rule gives the variant a place.
     #[error(
         "{variant}: nothing says where this goes: {target} takes one value. Write NAME=VALUE for an environment variable, or put \
          {{compare}} into the command where it belongs"
@@ -68,7 +67,7 @@ pub enum CompareError {
     Count(usize),
 }
 
-/// How parts of a variable's value are joined.
+/// The way to join parts of a variable's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Join {
     /// `a=0,o=80`
@@ -95,7 +94,7 @@ impl Join {
         }
     }
 
-    /// What stands between two parts.
+    /// The character between two parts.
     pub fn separator(self) -> Option<char> {
         match self {
             Join::Comma => Some(','),
@@ -105,10 +104,10 @@ impl Join {
     }
 }
 
-/// Commands as variants, each named as it is typed.
+/// Commands as variants, each named as typed.
 ///
 /// # Errors
-/// A command is there twice, in words.
+/// A command occurs twice; in words.
 pub fn commands_as_variants(commands: Vec<Vec<String>>) -> Result<Vec<Variant>, String> {
     let mut variants: Vec<Variant> = Vec::new();
     for words in commands {
@@ -124,7 +123,7 @@ pub fn commands_as_variants(commands: Vec<Vec<String>>) -> Result<Vec<Variant>, 
 /// The variants of one command.
 ///
 /// # Errors
-/// A variant that no rule gives a place, or that is named twice.
+/// A variant without a place by any rule, or named twice.
 pub fn variants(
     words: &[String],
     vary: &Vary,
@@ -158,7 +157,7 @@ pub fn variants(
     Ok(variants)
 }
 
-/// `NAME=VALUE` where NAME is in capitals, two letters or more: `a=0` and `O=500` are OCaml's
+/// Splits `NAME=VALUE` with a NAME of two capitals or more: `a=0` and `O=500` are OCaml's
 /// parameters.
 fn own_variable(text: &str) -> Option<(&str, &str)> {
     let (name, value) = text.split_once('=')?;
@@ -181,7 +180,7 @@ fn added(words: &[String], vary: &Vary, text: &str) -> Result<String, CompareErr
     Err(CompareError::NoPlace { variant: text.into(), target })
 }
 
-/// The word of the command that has `{NAME}` in it.
+/// The index of the word with `{NAME}`.
 pub fn place_of(words: &[String], name: &str) -> Option<usize> {
     let place = format!("{{{name}}}");
     words.iter().position(|word| word.contains(&place))
@@ -191,7 +190,7 @@ pub fn place_of(words: &[String], name: &str) -> Option<usize> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimeMeasure {
-    /// What a clock on the wall shows.
+    /// Elapsed time.
     #[default]
     Wall,
     /// User and system time of all processes.
@@ -219,9 +218,9 @@ pub enum SpaceMeasure {
     Peak,
     /// The most anonymous memory.
     Anonymous,
-    /// The mean of anonymous memory over the run.
+    /// Mean anonymous bytes over the run.
     Mean,
-    /// The most committed, as a heap of the lab says.
+    /// Most committed bytes, by the account of a heap of the lab.
     Committed,
 }
 
@@ -246,25 +245,25 @@ pub struct Settings {
     pub reps: u32,
     /// Runs of each cell before the first block, not measured.
     pub warmup: u32,
-    /// Of the order of cells and of resampling.
+    /// Seed of the order of cells and of resampling.
     pub seed: u64,
-    /// Share of intervals that hold the true value.
+    /// Share of intervals that must hold the true value.
     pub confidence: f64,
     /// Which time.
     pub time: TimeMeasure,
     /// Which space.
     pub space: SpaceMeasure,
-    /// Measure each variant without the varied value, too.
+    /// Whether to measure each variant without the varied value too.
     pub default: bool,
     /// Milliseconds after which a run is ended.
     pub timeout_ms: u64,
-    /// Milliseconds between two looks at memory.
+    /// Milliseconds between two samples of memory.
     pub interval_ms: u64,
     /// Processors that the command may run on; empty: all.
     pub cores: Vec<u32>,
-    /// A run that ends with one of these statuses counts all the same.
+    /// Exit statuses that count as success.
     pub ignore_failure: IgnoredStatuses,
-    /// Where standard output of runs goes.
+    /// The destination of runs' standard output.
     pub output: Output,
     /// Through a shell.
     pub shell: bool,
@@ -288,7 +287,7 @@ pub struct Plan {
     pub variants: Vec<Variant>,
     /// How.
     pub settings: Settings,
-    /// The runtime that is asked for its collections.
+    /// The runtime asked to report its collections.
     pub runtime: Option<Runtime>,
     /// This machine's part: blocks whose number modulo `.1` is `.0`.
     pub shard: (u32, u32),
@@ -299,15 +298,15 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// What results must agree on to be of one experiment: everything but the number of blocks and
-    /// who runs them.
+    /// Must be equal for results of one experiment: covers everything but the number of blocks and
+    /// the machine's part.
     pub fn identity(&self) -> String {
         let settings = Settings { reps: 0, warmup: 0, ..self.settings.clone() };
         let parts = (&self.vary, &self.variants, settings, &self.code_version);
         format!("{:016x}", xxh3_64(&serde_json::to_vec(&parts).unwrap_or_default()))
     }
 
-    /// All cells: each variant's settings in order, then its default where it has one.
+    /// All cells: each variant's settings in order, then its default if it is measured.
     pub fn cells(&self) -> Vec<CellId> {
         let mut cells = Vec::new();
         for variant in 0..self.variants.len() {
@@ -337,7 +336,7 @@ impl Plan {
         (0..self.settings.reps).filter(move |block| block % parts.max(1) == part)
     }
 
-    /// How a cell is called: `a=2 o=80`.
+    /// The name of a cell: `a=2 o=80`.
     pub fn label(&self, cell: CellId) -> String {
         let setting = self.setting_label(cell);
         match self.variants.get(cell.variant).map(|variant| variant.name.as_str()) {
@@ -346,7 +345,7 @@ impl Plan {
         }
     }
 
-    /// How its setting is called: `o=80`, `default`.
+    /// The name of its setting: `o=80`, `default`.
     pub fn setting_label(&self, cell: CellId) -> String {
         match cell.setting.and_then(|index| self.vary.values.get(index)) {
             Some(value) => self.vary.label(value),

@@ -1,5 +1,5 @@
-//! A question as a user types it, as a [`Plan`]: what is varied, whose curves, and how each is
-//! called. Whatever cannot be answered is refused before the first run, with the option to change.
+//! Turns a user's question into a [`Plan`]: the varied value, the compared variants, and their
+//! names. An impossible question is refused before the first run, with the option to change.
 
 use crate::plan::{
     CompareError, Plan, Settings, SpaceMeasure, TimeMeasure, VARIANTS_MAX, Variant,
@@ -12,7 +12,7 @@ use heaplab_replay::Selected;
 use heaplab_text::words::plural;
 use std::path::PathBuf;
 
-/// Options that contradict each other, or words that mean nothing: what to change.
+/// Contradicting options, or words without meaning; says what to change.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct AskedWrongly(pub String);
@@ -20,19 +20,19 @@ pub struct AskedWrongly(pub String);
 /// What a user asks.
 #[derive(Clone, Debug, Default)]
 pub struct Question {
-    /// The command's words; of the lab's heaps none.
+    /// The command's words; empty for the lab's heaps.
     pub command: Vec<String>,
     /// `NAME=RANGE`; `None`: the range in the command's words.
     pub vary: Option<String>,
     /// Variants: one text with commas, or several texts.
     pub compare: Vec<String>,
-    /// Other commands, as for a shell.
+    /// Other commands, in a shell's syntax.
     pub compare_commands: Vec<String>,
     /// Names of variants, in their order.
     pub names: Vec<String>,
-    /// Which time; `None`: the wall's, of heaps the processor's.
+    /// The measure of time; `None`: elapsed time for commands, CPU time for heaps.
     pub time: Option<TimeMeasure>,
-    /// How to measure; `time` above is put into it.
+    /// The settings of the measurement; `time` above replaces theirs.
     pub settings: Settings,
     /// This machine's part.
     pub shard: Option<(u32, u32)>,
@@ -48,7 +48,7 @@ impl Question {
     /// A plan of commands. Its code version is empty.
     ///
     /// # Errors
-    /// No range, a variant that has no place, a space that commands do not tell.
+    /// No range, a variant without a place, or a space that commands do not report.
     pub fn of_commands(self) -> Result<Plan, AskedWrongly> {
         let vary = match &self.vary {
             Some(text) => {
@@ -69,8 +69,8 @@ impl Question {
             );
         }
         let variants = named(self.variants(&vary)?, &self.names)?;
-        // A line of a shell may do more than the runtime's program, and what its output is for
-        // nobody knows.
+        // A shell's line may start other programs than the runtime's, and nobody knows the use of
+        // its output.
         let is_shell = self.settings.shell;
         let runtime = Runtime::of(&vary, &variants[0].words)
             .filter(|runtime| !(is_shell && matches!(runtime, Runtime::Node)));
@@ -79,10 +79,10 @@ impl Question {
     }
 
     /// A plan of the lab's own heaps: variants of one word each, with the parameter as their
-    /// variable. `on` is the list that they were read from.
+    /// variable. `on` is the list as typed.
     ///
     /// # Errors
-    /// No parameter is varied, a heap has a value for it already, or there are too many heaps.
+    /// No parameter is varied, a heap already has a value for it, or there are too many heaps.
     pub fn of_heaps(self, heaps: &[Box<dyn Selected>], on: &str) -> Result<Plan, AskedWrongly> {
         let Some(text) = &self.vary else {
             wrongly!("nothing is varied: name a parameter of the heaps, --vary overhead=20..320x10")
@@ -109,7 +109,7 @@ impl Question {
         Ok(self.plan(vary, variants, None, TimeMeasure::Cpu))
     }
 
-    /// The range as it was typed, for the results.
+    /// The range as typed, for the results.
     pub fn varied(&self) -> String {
         let has_range =
             |word: &&String| word.contains('{') && (word.contains("..") || word.contains(','));
@@ -167,7 +167,7 @@ impl Question {
     }
 }
 
-/// Variants, called as the user wants.
+/// Variants under the user's names.
 fn named(mut variants: Vec<Variant>, names: &[String]) -> Result<Vec<Variant>, AskedWrongly> {
     if names.len() > variants.len() {
         wrongly!(

@@ -1,5 +1,5 @@
-//! What an experiment found, as `--json` writes it and the picture draws it. Curves are here as
-//! lines inside of the range that was measured, never as three parameters.
+//! The results of an experiment, for `--json` and the picture. A curve is a line inside of the
+//! measured range, never three parameters.
 
 use heaplab_experiment::results::{Estimate, Machine, Workload};
 use serde::Serialize;
@@ -19,18 +19,18 @@ pub struct Results {
     pub command: String,
     /// The range, as it was given.
     pub vary: String,
-    /// What heaps of the lab ran; `None`: a command was run.
+    /// The workload, if heaps of the lab ran; `None`: a command ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workload: Option<Workload>,
     /// How to measure.
     pub settings: crate::plan::Settings,
-    /// The runtime that told its collections, and how it was asked.
+    /// The runtime that reported its collections, and the way of asking it.
     pub runtime: Option<RuntimeTold>,
     /// Where.
     pub machine: Machine,
     /// Blocks with at least one cell.
     pub blocks: u32,
-    /// Variants, in the order given; the first is what the others are compared with.
+    /// Variants, in the order given; the others are compared with the first.
     pub variants: Vec<VariantResult>,
     /// Variants against the first.
     pub comparisons: Vec<Comparison>,
@@ -40,12 +40,12 @@ pub struct Results {
     pub verdict: Vec<String>,
     /// What limits them.
     pub cautions: Vec<String>,
-    /// Why the experiment ended before its last block.
+    /// The reason why the experiment ended before its last block.
     pub ended: Option<String>,
 }
 
 impl Results {
-    /// Whether nothing that ran is shown to read the varied value, in blocks enough to say so.
+    /// Whether no variant shows an effect of the varied value, with enough blocks to say so.
     pub fn is_without_effect(&self) -> bool {
         self.blocks >= BLOCKS_MIN && self.variants.iter().all(|variant| !variant.effect)
     }
@@ -58,35 +58,35 @@ pub struct RuntimeTold {
     pub name: String,
     /// How it was asked.
     pub question: String,
-    /// Whether it answered in every run.
+    /// Whether it reported in every run.
     pub answered: bool,
 }
 
 /// One variant: its points and its curve.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct VariantResult {
-    /// Its name; empty where there is one.
+    /// Its name; empty if there is only one variant.
     pub name: String,
     /// Its settings in order; the default last.
     pub points: Vec<PointResult>,
     /// Its curve.
     pub curve: CurveResult,
-    /// Whether the varied value has an effect, as far as was seen.
+    /// Whether the varied value shows an effect.
     pub effect: bool,
 }
 
 /// One setting of a variant.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct PointResult {
-    /// How it is called: `o=80`, `default`.
+    /// Its name: `o=80`, `default`.
     pub setting: String,
     /// The value; `None`: the default.
     pub value: Option<String>,
     /// Runs that ended well.
     pub runs: u32,
-    /// Seconds, of the time that was chosen.
+    /// Seconds, of the chosen time.
     pub time_s: Option<Estimate>,
-    /// Bytes, of the space that was chosen.
+    /// Bytes, of the chosen space.
     pub space_bytes: Option<Estimate>,
     /// The largest space of any run.
     pub space_bytes_max: f64,
@@ -98,9 +98,9 @@ pub struct PointResult {
     pub failure: Option<String>,
     /// A point that needs less space and less time.
     pub dominated_by: Option<String>,
-    /// Of the default: the setting whose place on the curve it has.
+    /// For the default: the setting at the same place of the curve.
     pub like: Option<String>,
-    /// Of a default whose collections find less or more garbage than those of any setting: the
+    /// For a default whose collections find more or less garbage than those of every setting: the
     /// setting at that end of the range.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beyond: Option<String>,
@@ -128,16 +128,16 @@ pub struct Medians {
     pub peak_anonymous_bytes: f64,
     /// Mean of anonymous memory.
     pub mean_anonymous_bytes: f64,
-    /// Most committed, as a heap of the lab says.
+    /// Most committed bytes, by the account of a heap of the lab.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub committed_bytes: Option<f64>,
     /// Major faults.
     pub major_faults: f64,
-    /// Switches because it waited, and because of others.
+    /// Switches because it waited, and because another process had its turn.
     pub context_switches: (f64, f64),
     /// Processes at once.
     pub processes: f64,
-    /// Collections, where the runtime tells.
+    /// Collections, if the runtime reports them.
     pub cycles: Option<f64>,
     /// Bytes of garbage a collection.
     pub garbage_bytes: Option<f64>,
@@ -146,15 +146,15 @@ pub struct Medians {
 /// A variant's curve.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CurveResult {
-    /// `halves` (garbage of a collection known), `hyperbola`, or none.
+    /// `halves` (garbage of collections known), `hyperbola`, or `None`.
     pub method: Option<&'static str>,
-    /// Whether it is to be believed; else only points are.
+    /// Whether the curve is good enough; if not, only the points count.
     pub fits: bool,
     /// Why not.
     pub reason: Option<String>,
-    /// How far points lie from it, as shares of their time and space.
+    /// Distance of points from the curve, as shares of their time and space.
     pub residuals: (f64, f64),
-    /// The curve over the times that were measured.
+    /// The curve over the measured times.
     pub line: Vec<LinePoint>,
 }
 
@@ -174,25 +174,26 @@ pub struct Comparison {
     pub variant: String,
     /// What it is compared with.
     pub baseline: String,
-    /// Its space over the baseline's at equal time.
+    /// The variant's space over the baseline's at equal time.
     pub space_at_equal_time: Option<Ratio>,
-    /// Its time over the baseline's at equal space.
+    /// The variant's time over the baseline's at equal space.
     pub time_at_equal_space: Option<Ratio>,
-    /// Points of the baseline that have a point of it below and left of them, and how many there
-    /// are.
+    /// Points of the baseline with a point of the variant below and left of them, and the number of
+    /// the baseline's points.
     pub baseline_dominated: (u32, u32),
-    /// Points of it that have one of the baseline's so.
+    /// The reverse: points of the variant with such a point of the baseline, and the number of the
+    /// variant's points.
     pub dominated: (u32, u32),
 }
 
-/// A ratio over a range that both reach.
+/// A ratio over the common range.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Ratio {
     /// The geometric mean over the range.
     pub mean: Estimate,
     /// The range: seconds or bytes.
     pub range: (f64, f64),
-    /// At places of the range, ends included.
+    /// The ratio at places of the range, ends included.
     pub at: Vec<(f64, Estimate)>,
 }
 
@@ -201,6 +202,6 @@ pub struct Ratio {
 pub struct BudgetAnswer {
     /// The budget as it was given.
     pub budget: String,
-    /// Variant and setting; `None`: nothing suits.
+    /// Variant and setting; `None`: no setting fits.
     pub setting: Option<String>,
 }

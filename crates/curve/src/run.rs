@@ -1,7 +1,7 @@
-//! Runs what is missing of a plan, one file a block. A block's file is written anew after each of
-//! its cells, whole, so that whatever ends an experiment (Ctrl-C, a full disk, a lost machine)
-//! leaves every measurement that was made; running the same plan again goes on behind the last one,
-//! and merging is putting the files of all machines into one folder.
+//! Runs the missing cells of a plan, one file a block. After each cell its block's file is written
+//! anew, whole. So an experiment that ends early (Ctrl-C, a full disk, a lost machine) keeps every
+//! measurement. Running the same plan again continues behind the last one, and merging means
+//! putting the files of all machines into one folder.
 
 use crate::cell::{Canary, CellReport};
 use crate::plan::{CellId, Plan};
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-/// A setting that failed in so many blocks, and in none before ran, is not run again.
+/// A setting that never ran is not tried again after failures in this many blocks.
 const FAILURES_ENOUGH: u32 = 2;
 
 /// One block, as its file holds it.
@@ -44,24 +44,24 @@ pub struct Progress {
     pub done: u32,
     /// Cells there are.
     pub total: u32,
-    /// Of those done, so many had been done before.
+    /// Cells that earlier calls had done, among those done.
     pub known: u32,
     /// What runs now.
     pub now: String,
 }
 
-/// Why an experiment ended early.
+/// The reason why an experiment ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum Ended {
     /// It was stopped.
     #[error(transparent)]
     Stopped(#[from] Stopped),
-    /// Its results cannot be kept or read.
+    /// The results cannot be written or read.
     #[error(transparent)]
     Results(#[from] ExperimentError),
 }
 
-/// Everything that was measured, and why it is not more.
+/// All measurements, and the reason for an early end.
 #[derive(Debug, Default)]
 pub struct Measured {
     /// The blocks.
@@ -70,7 +70,7 @@ pub struct Measured {
     pub ended: Option<Ended>,
 }
 
-/// Runs what is missing of `plan`. `report` is told before each cell.
+/// Runs the missing cells of `plan`. Calls `report` before each cell.
 pub fn run(plan: &Plan, source: &dyn CellSource, report: impl FnMut(&Progress)) -> Measured {
     let mut measured = Measured::default();
     if let Err(ended) = run_all(plan, source, report, &mut measured.blocks) {
@@ -122,7 +122,7 @@ fn run_all(
     Ok(())
 }
 
-/// Runs what is missing of one block.
+/// Runs the missing cells of one block.
 fn run_block(
     plan: &Plan,
     source: &dyn CellSource,
@@ -159,7 +159,7 @@ fn run_block(
     Ok(())
 }
 
-/// How often each cell failed that never ran.
+/// Number of failures of each cell that never ran.
 fn failures(blocks: &[Block]) -> HashMap<CellId, u32> {
     let mut failures: HashMap<CellId, u32> = HashMap::new();
     let cells = || blocks.iter().flat_map(|block| &block.cells);
@@ -230,7 +230,7 @@ mod tests {
     use crate::vary::Vary;
     use std::cell::RefCell;
 
-    /// Gives numbers, and ends after some cells.
+    /// Returns fixed figures, and ends after some cells.
     struct Fixed {
         left: RefCell<u32>,
         runs: RefCell<Vec<CellId>>,
@@ -284,8 +284,8 @@ mod tests {
         let second = run(&plan, &source, |_| {});
         assert!(second.ended.is_none());
         assert_eq!(second.blocks.iter().map(|block| block.cells.len()).collect::<Vec<_>>(), [4; 5]);
-        // Twelve cells of settings that run, of four were run before; the failing one was tried in
-        // two blocks of five.
+        // Of twelve cells with running settings four were done earlier; the failing setting was
+        // tried in two of five blocks.
         let failed = second
             .blocks
             .iter()

@@ -1,9 +1,9 @@
-//! Runtimes that tell how often they collected, and how much: with G, the garbage of one
-//! collection, known, a curve is fitted by two straight lines and not guessed.
+//! Runtimes that report the number of their collections and the garbage found. With the garbage of
+//! one collection, G, known, two straight lines fit the curve and no guess is needed.
 //!
-//! A runtime is asked only where what it says cannot be taken for the program's output: on standard
+//! A runtime is asked only if its report cannot be mistaken for the program's output: on a standard
 //! error that nobody reads (OCaml's `v=0x400`, Go's `gctrace`), in a file (JVM `-Xlog:gc`), on a
-//! standard output that is thrown away (Node's `--trace-gc`, which has no other place).
+//! discarded standard output (Node's `--trace-gc`, which has no other place).
 //!
 //! Formats as printed by OCaml 4.13 and 5.x, Go 1.19 to 1.26, JDK 11 to 21, Node 12 to 20.
 
@@ -19,14 +19,14 @@ use std::path::Path;
 const WORD_BYTES: u64 = 8;
 /// A JVM's log is read so far.
 const LOG_BYTES_MAX: u64 = 256 << 20;
-/// Longest line that is looked at.
+/// Longest line that is parsed.
 pub const LINE_BYTES_MAX: usize = 4096;
 
 /// A runtime that can be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Runtime {
-    /// OCaml: one summary when the program ends.
+    /// OCaml: one summary at the program's end.
     Ocaml,
     /// Go: a line for each cycle.
     Go,
@@ -36,13 +36,13 @@ pub enum Runtime {
     Node,
 }
 
-/// What a runtime said of its collections.
+/// A runtime's report of its collections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Collections {
-    /// Cycles: major ones of OCaml, all of the others.
+    /// Cycles: major ones for OCaml, all for the others.
     pub cycles: u64,
-    /// Garbage that they found; of OCaml, which does not say, what was allocated in the major heap:
-    /// the same but for what lives at the end.
+    /// Garbage found. OCaml does not report it; its figure is the bytes allocated in the major
+    /// heap, which include the bytes live at the end.
     pub collected_bytes: u64,
 }
 
@@ -60,7 +60,7 @@ impl Collections {
 }
 
 impl Runtime {
-    /// The runtime of a command, by the variable that is varied or by the program's name.
+    /// The runtime of a command, by the varied variable or by the program's name.
     pub fn of(vary: &Vary, words: &[String]) -> Option<Runtime> {
         let program = words.first().map(|word| word.rsplit('/').next().unwrap_or(word));
         match (&vary.target, program) {
@@ -87,7 +87,7 @@ impl Runtime {
         }
     }
 
-    /// How it is asked, for those who read results.
+    /// The way of asking it, for readers of results.
     pub fn question(self) -> &'static str {
         match self {
             Runtime::Ocaml => "OCAMLRUNPARAM v=0x400",
@@ -97,12 +97,12 @@ impl Runtime {
         }
     }
 
-    /// Whether it tells on standard output.
+    /// Whether it reports on standard output.
     pub fn tells_on_output(self) -> bool {
         self == Runtime::Node
     }
 
-    /// Puts the question into a command line; a JVM writes into `folder`.
+    /// Puts the request into a command line; a JVM writes into `folder`.
     pub fn ask(self, launch: &mut Launch, folder: &Path) {
         match self {
             Runtime::Ocaml => {
@@ -136,7 +136,7 @@ impl Runtime {
     }
 }
 
-/// Collects what a runtime tells, line by line.
+/// Collects a runtime's report, line by line.
 #[derive(Clone, Debug)]
 pub struct Teller {
     runtime: Runtime,
@@ -145,12 +145,12 @@ pub struct Teller {
 }
 
 impl Teller {
-    /// One that listens to `runtime`.
+    /// A listener for `runtime`.
     pub fn new(runtime: Runtime) -> Teller {
         Teller { runtime, told: Collections::default(), is_heard: false }
     }
 
-    /// Takes a line; whether the runtime said it.
+    /// Takes a line; returns whether the line is the runtime's.
     pub fn line(&mut self, line: &str) -> bool {
         let is_told = match self.runtime {
             Runtime::Ocaml => self.ocaml(line),
@@ -196,7 +196,7 @@ impl Teller {
     pub fn read_logs(&mut self, folder: &Path) {
         let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
         for file in files.filter_map(|entry| File::open(entry.path()).ok()) {
-            // A log is there, so that a JVM has been asked, even if it never collected.
+            // A log shows that a JVM got the request, even if the JVM never collected.
             self.is_heard = true;
             let lines = BufReader::new(file.take(LOG_BYTES_MAX)).split(b'\n').map_while(Result::ok);
             lines.filter(|line| line.len() <= LINE_BYTES_MAX).for_each(|line| {
@@ -205,15 +205,14 @@ impl Teller {
         }
     }
 
-    /// What was told; `None` where the runtime said nothing. (Go says nothing where it did not
-    /// collect.)
+    /// The report; `None`: the runtime reported nothing. Go is silent if it never collected.
     pub fn collections(&self) -> Option<Collections> {
         self.is_heard.then_some(self.told)
     }
 }
 
-/// `gc 88 @1.878s 6%: ... ms cpu, 26->35->21 MB, 29 MB goal, ...`: what was there when marking
-/// ended, less what lived.
+/// `gc 88 @1.878s 6%: ... ms cpu, 26->35->21 MB, 29 MB goal, ...`: the heap at the end of marking,
+/// less its live bytes.
 fn go(line: &str) -> Option<u64> {
     let rest = line.strip_prefix("gc ")?;
     let sizes = rest

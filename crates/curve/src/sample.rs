@@ -1,10 +1,10 @@
 //! From blocks to points, and from resampled blocks to intervals.
 //!
 //! A point is the median over blocks of each of its values. An interval comes from resampling whole
-//! blocks (Efron 1979), so that what one block had in common stays together. With few blocks
-//! percentiles of the bootstrap are too narrow; they are taken as far out as Student's t with the
-//! blocks' degrees of freedom lies outside of the normal distribution (Hesterberg, "What teachers
-//! should know about the bootstrap", The American Statistician 2015, section 3.2: expanded
+//! blocks (Efron 1979), so that common influences of a block stay together. With few blocks
+//! percentiles of the bootstrap are too narrow. So they are taken farther out, by the distance of
+//! Student's t with the blocks' degrees of freedom from the normal distribution (Hesterberg, "What
+//! teachers should know about the bootstrap", The American Statistician 2015, section 3.2: expanded
 //! percentiles).
 
 use crate::cell::Measure;
@@ -21,12 +21,12 @@ pub const RESAMPLES: usize = 2_000;
 /// The points of all cells, in the order of [`Plan::cells`].
 pub type Points = Vec<Option<Point>>;
 
-/// Something computed from the points of all blocks, and from those of each resampling.
+/// A value computed from the points of all blocks, and from those of each resampling.
 #[derive(Clone, Debug)]
 pub struct Resampled<T> {
     /// From all blocks.
     pub whole: T,
-    /// From each resampling; none with one block.
+    /// From each resampling; empty with one block.
     pub drawn: Vec<T>,
     /// Share of sorted values to leave out at each end.
     tail: f64,
@@ -42,7 +42,7 @@ impl<T> Resampled<T> {
         }
     }
 
-    /// Two things of the same resamplings.
+    /// Pairs two values of the same resamplings.
     pub fn paired<U: Clone>(&self, other: &Resampled<U>) -> Resampled<(T, U)>
     where
         T: Clone,
@@ -51,8 +51,8 @@ impl<T> Resampled<T> {
         Resampled { whole: (self.whole.clone(), other.whole.clone()), drawn, tail: self.tail }
     }
 
-    /// A number with its interval. With one block, or where the number is there in fewer than 19 of
-    /// 20 resamplings, there is no interval: both ends are NaN.
+    /// A number with its interval. There is no interval with one block, or if fewer than 19 of 20
+    /// resamplings have the number: both ends are NaN.
     pub fn estimate(&self, of: impl Fn(&T) -> Option<f64>) -> Option<Estimate> {
         let value = of(&self.whole)?;
         let mut drawn: Vec<f64> =
@@ -69,7 +69,7 @@ impl<T> Resampled<T> {
         })
     }
 
-    /// In which share of resamplings something holds; 1 or 0 with one block.
+    /// Share of resamplings for which `holds` is true; 1 or 0 with one block.
     pub fn share(&self, holds: impl Fn(&T) -> bool) -> f64 {
         match self.drawn.len() {
             0 => f64::from(u8::from(holds(&self.whole))),
@@ -101,13 +101,13 @@ pub fn point_of(plan: &Plan, measure: &Measure) -> Point {
         SpaceMeasure::Mean => measure.mean_anonymous_bytes,
         SpaceMeasure::Committed => measure.committed_bytes.unwrap_or(0),
     };
-    // A processor's time is counted in steps: none at all is less than one of them.
+    // CPU time is counted in steps: zero means less than one step.
     let garbage = measure.collections.and_then(|collections| collections.garbage_a_cycle());
     Point { time: ns.max(1_000) as f64 / 1e9, space: bytes.max(1) as f64, garbage }
 }
 
 impl Samples {
-    /// Of everything that was measured.
+    /// The samples of all measurements.
     pub fn new(plan: &Plan, blocks: &[Block]) -> Samples {
         let cells = plan.cells();
         let of = |cell: &CellId| {
@@ -138,12 +138,12 @@ impl Samples {
         self.values.first().map_or(0, Vec::len)
     }
 
-    /// What was measured of a cell, block by block.
+    /// A cell's measurements, block by block.
     pub fn of(&self, cell: CellId) -> &[Option<Point>] {
         self.index(cell).map_or(&[], |index| &self.values[index])
     }
 
-    /// The place of a cell among points.
+    /// The index of a cell among points.
     pub fn index(&self, cell: CellId) -> Option<usize> {
         self.cells.iter().position(|known| *known == cell)
     }
@@ -155,7 +155,7 @@ fn points_of(values: &[Vec<Option<Point>>], blocks: &[usize]) -> Points {
         let chosen: Vec<Point> = blocks.iter().filter_map(|block| values[*block]).collect();
         let middle = |of: fn(&Point) -> f64| median(&chosen.iter().map(of).collect::<Vec<_>>());
         let garbage: Vec<f64> = chosen.iter().filter_map(|point| point.garbage).collect();
-        // A median over some of the runs would be that of another set of runs.
+        // A median over some of the runs would describe another set of runs.
         let garbage = if garbage.len() == chosen.len() { median(&garbage) } else { None };
         Some(Point {
             time: middle(|point| point.time)?,
@@ -166,7 +166,7 @@ fn points_of(values: &[Vec<Option<Point>>], blocks: &[usize]) -> Points {
     values.iter().map(point).collect()
 }
 
-/// What to leave out at each end of sorted resampled values of so many blocks.
+/// The share to leave out at each end of sorted resampled values of `blocks` blocks.
 fn tail(confidence: f64, blocks: usize) -> f64 {
     let usual = (1.0 - confidence) / 2.0;
     let Ok(student) = StudentsT::new(0.0, 1.0, blocks.saturating_sub(1).max(1) as f64) else {
@@ -182,8 +182,8 @@ mod tests {
 
     #[test]
     fn few_blocks_go_further_out() {
-        // t(0.025, 9) = -2.262; times sqrt(10 / 9) that is -2.385, below which 0.0085 of the normal
-        // distribution lie.
+        // t(0.025, 9) = -2.262; times sqrt(10 / 9) that is -2.385. Below it lie 0.0085 of the
+        // normal distribution.
         assert!((tail(0.95, 10) - 0.00855).abs() < 1e-4, "{}", tail(0.95, 10));
         assert!((tail(0.95, 100_000) - 0.025).abs() < 1e-4);
         assert!(tail(0.95, 2) < 1e-9);

@@ -1,6 +1,6 @@
-//! Programs whose curve is known by construction, for tests: a collection finds G bytes of garbage,
-//! so that time is a + k / G and space is c + m G, both times a noise of some percent and a block's
-//! own noise.
+//! Programs with curves known by construction, for tests: a collection finds G bytes of garbage,
+//! time is a + k / G and space is c + m G, both times a noise of some percent and a block's own
+//! noise.
 
 use crate::cell::{CellReport, Measure};
 use crate::plan::{CellId, Plan, Settings, Variant};
@@ -22,7 +22,7 @@ pub struct Program {
     pub m: f64,
     /// Standard deviation of a run's time and space, as a share.
     pub noise: f64,
-    /// Whether it tells its collections.
+    /// Whether it reports its collections.
     pub tells: bool,
 }
 
@@ -31,7 +31,7 @@ impl Program {
     pub const EXAMPLE: Program =
         Program { a: 10.0, k: 1.0e8, c: 1.0e8, m: 1.5, noise: 0.02, tells: true };
 
-    /// What it needs where each collection finds this much.
+    /// A run in which each collection finds this much garbage.
     pub fn run(&self, garbage: f64, disturbance: f64, random: &mut Random) -> Measure {
         let mut noisy = |value: f64| value * (1.0 + self.noise * normal(random)).max(0.5);
         let cycles = (3.0e9 / garbage).round().max(1.0);
@@ -55,8 +55,8 @@ fn normal(random: &mut Random) -> f64 {
     (0..12).map(|_| random.below(1 << 32) as f64 / (1_u64 << 32) as f64).sum::<f64>() - 6.0
 }
 
-/// An experiment with one variant a program: ten settings from 20 to 320, which are also millions
-/// of bytes of garbage a collection.
+/// An experiment with a variant for each program, and ten settings from 20 to 320, which are also
+/// millions of bytes of garbage a collection.
 pub fn experiment(programs: &[Program], reps: u32, seed: u64) -> (Plan, Vec<Block>) {
     let vary = Vary::of_variable("OCAMLRUNPARAM=o={20..320x10}").expect("it is a range");
     let named =

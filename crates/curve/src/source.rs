@@ -1,5 +1,5 @@
-//! Where measurements come from: a command in a process of its own, or anything else that fulfils
-//! [`CellSource`] (tests have programs whose space and time are known exactly).
+//! Sources of measurements: a command in a process of its own, or any other implementation of
+//! [`CellSource`] (tests have programs with exactly known space and time).
 
 use crate::cell::{Canary, CellReport, CellRequest};
 use crate::handling::Output;
@@ -19,7 +19,7 @@ pub trait CellSource {
     /// Runs one cell.
     ///
     /// # Errors
-    /// [`Stopped`]: no further cell can or shall be run.
+    /// [`Stopped`]: no further cell can or should run.
     fn run(&self, plan: &Plan, cell: CellId) -> Result<CellReport, Stopped>;
 
     /// Runs the canary.
@@ -35,7 +35,7 @@ pub enum Stopped {
     /// Somebody asked for the end.
     #[error("interrupted")]
     Interrupted,
-    /// Something that no other cell changes: a program that is not there, a hook that failed.
+    /// A cause that no other cell changes: a missing program, a failed hook.
     #[error("{0}")]
     Impossible(String),
 }
@@ -58,7 +58,7 @@ pub struct Hooks {
     pub cleanup: Option<String>,
 }
 
-/// Runs each cell as a process that is measured by another one (see [`crate::measure`]).
+/// Runs each cell as a process, measured by another process (see [`crate::measure`]).
 #[derive(Debug)]
 pub struct Commands<'a> {
     /// The executable that measures, usually this one.
@@ -69,19 +69,19 @@ pub struct Commands<'a> {
     pub hooks: Hooks,
     /// The file on the command's standard input.
     pub input: Option<PathBuf>,
-    /// Set when everything shall end.
+    /// Set when everything must end.
     pub stop: &'a AtomicBool,
 }
 
-/// A measuring process that was told to end gets so much time to end the command.
+/// Time for a measuring process to end its command, after it was told to end.
 const END_WITHIN: Duration = Duration::from_secs(10);
 /// Longest report of a cell.
 const REPORT_BYTES_MAX: u64 = 16 << 20;
-/// What is kept of the errors of a hook or of the measuring process.
+/// Most bytes kept of the errors of a hook or of the measuring process.
 const ERROR_BYTES_MAX: u64 = 64 << 10;
 
 impl Commands<'_> {
-    /// Identifies the programs that run, as far as they are files.
+    /// Identifies the programs that run, if they are files.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -95,8 +95,8 @@ impl Commands<'_> {
         process::content_version(programs.iter().map(PathBuf::as_path))
     }
 
-    /// Asks the runtime once before everything. One that does not know the question (a JVM before
-    /// 9) fails of it, and is not asked again.
+    /// Asks the runtime once before everything. A runtime that does not know the request (a JVM
+    /// before 9) fails because of it, and is not asked again.
     ///
     /// # Errors
     /// The command cannot be run.
@@ -175,20 +175,20 @@ impl CellSource for Commands<'_> {
 }
 
 impl Commands<'_> {
-    /// What is run once for each variant before everything.
+    /// Runs the hook for each variant, once, before everything.
     ///
     /// # Errors
-    /// It fails.
+    /// The hook fails.
     pub fn set_up(&self, plan: &Plan) -> Result<(), Stopped> {
         (0..plan.variants.len()).try_for_each(|variant| {
             self.hook("setup", self.hooks.setup.as_deref(), plan, CellId { variant, setting: None })
         })
     }
 
-    /// What is run once for each variant after everything.
+    /// Runs the hook for each variant, once, after everything.
     ///
     /// # Errors
-    /// It fails.
+    /// The hook fails.
     pub fn clean_up(&self, plan: &Plan) -> Result<(), Stopped> {
         (0..plan.variants.len()).try_for_each(|variant| {
             self.hook(
@@ -204,7 +204,7 @@ impl Commands<'_> {
         if self.stop.load(Ordering::Relaxed) { Err(Stopped::Interrupted) } else { Ok(()) }
     }
 
-    /// Asks a measuring process and reads its answer.
+    /// Sends a question to a measuring process and reads its answer.
     fn converse<T: serde::de::DeserializeOwned>(
         &self,
         request: &CellRequest,
@@ -226,7 +226,7 @@ impl Commands<'_> {
         let question =
             serde_json::to_string(request).map_err(|error| impossible(error.to_string()))?;
         if let Some(input) = &mut input {
-            // A process that died before it read its question is described by its answer.
+            // A process that died before it read its question is explained by its answer.
             let _ = input.write_all(format!("{question}\n").as_bytes());
         }
         let answer = child
@@ -247,8 +247,8 @@ impl Commands<'_> {
         })
     }
 
-    /// Waits for a child; where everything shall end, tells it so, and ends it where that does not
-    /// help.
+    /// Waits for a child. If everything must end, tells the child to end, and kills it if that does
+    /// not help.
     fn wait(
         &self,
         child: &mut Child,
@@ -268,7 +268,7 @@ impl Commands<'_> {
                     tell();
                 }
                 if Instant::now() > *end.get_or_insert_with(|| Instant::now() + END_WITHIN) {
-                    // It may end by itself in this moment; waiting for it is right in both cases.
+                    // The child may just end by itself; waiting is right in both cases.
                     let _ = child.kill();
                 }
             }
@@ -296,8 +296,8 @@ impl Commands<'_> {
             .process_group(0);
         let failed = |reason: String| Stopped::Impossible(format!("--{which}: {line}: {reason}"));
         let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
-        // A server that a hook starts may keep its standard error for as long as it runs: nobody
-        // waits for its end.
+        // A server that a hook starts may keep its standard error open as long as it runs: nothing
+        // waits for this stream's end.
         let errors = child
             .stderr
             .take()
@@ -305,7 +305,7 @@ impl Commands<'_> {
         let pid = child.id();
         let status = self.wait(&mut child, || {
             if let Some(group) = rustix::process::Pid::from_raw(pid as i32) {
-                // A group that is gone is no error.
+                // A group that no longer exists is no error.
                 let _ = rustix::process::kill_process_group(group, rustix::process::Signal::TERM);
             }
         })?;
@@ -337,11 +337,10 @@ fn output(plan: &Plan, cell: CellId) -> Output {
     }
 }
 
-/// Reads a stream to its end and keeps the beginning: who writes must not fail because nobody
-/// reads.
+/// Reads a stream to its end and keeps the beginning: a writer must not fail for lack of a reader.
 fn read_all(mut stream: impl Read, limit: u64) -> String {
     let mut bytes = Vec::new();
-    // What was read before an error still says something.
+    // Bytes before an error are still useful.
     let _ = stream.by_ref().take(limit).read_to_end(&mut bytes);
     let _ = std::io::copy(&mut stream, &mut std::io::sink());
     String::from_utf8_lossy(&bytes).into_owned()

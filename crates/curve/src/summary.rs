@@ -14,7 +14,7 @@ use heaplab_experiment::results::Workload;
 use heaplab_experiment::run::machine;
 use heaplab_experiment::statistics::median;
 
-/// What the command line knows and the plan does not.
+/// Facts that the command line has and the plan lacks.
 #[derive(Clone, Debug, Default)]
 pub struct Asked {
     /// The command, as a line.
@@ -23,11 +23,11 @@ pub struct Asked {
     pub vary: String,
     /// A budget.
     pub budget: Option<verdict::Budget>,
-    /// What heaps of the lab ran; `None`: a command was run.
+    /// The workload, if heaps of the lab ran; `None`: a command ran.
     pub workload: Option<Workload>,
 }
 
-/// Everything that `measured` says.
+/// All results of `measured`.
 pub fn summarize(plan: &Plan, measured: &Measured, asked: &Asked) -> Results {
     let samples = Samples::new(plan, &measured.blocks);
     let fitted: Vec<(Fitted, VariantResult)> = (0..plan.variants.len())
@@ -156,8 +156,8 @@ fn medians(measures: &[&Measure]) -> Medians {
     }
 }
 
-/// The setting whose place the default has: by the garbage of a collection, between two values
-/// where they are numbers; else the nearest point.
+/// The setting at the default's place. By the garbage of a collection it may lie between two
+/// numbers; without known garbage it is the nearest point.
 fn like(plan: &Plan, samples: &Samples, default: CellId, runs: &[usize]) -> Option<String> {
     let points = &samples.points.whole;
     let own = points[samples.index(default)?]?;
@@ -185,11 +185,11 @@ fn like(plan: &Plan, samples: &Samples, default: CellId, runs: &[usize]) -> Opti
     plan.vary.values.get(nearest.0).map(|value| plan.vary.label(value))
 }
 
-/// How much more or less garbage a default's collections find where its place is outside of the
-/// range.
+/// Ratio of a default's garbage a collection to that at an end of the range, from which the default
+/// lies beyond the range.
 const BEYOND_FROM: f64 = 1.1;
 
-/// The end of the range that the default lies beyond, by the garbage of a collection.
+/// The end of the range beyond which the default lies, by the garbage of a collection.
 fn beyond(plan: &Plan, samples: &Samples, default: CellId, runs: &[usize]) -> Option<String> {
     let points = &samples.points.whole;
     let own = points[samples.index(default)?]?.garbage?;
@@ -208,7 +208,7 @@ fn beyond(plan: &Plan, samples: &Samples, default: CellId, runs: &[usize]) -> Op
     plan.vary.values.get(end).map(|value| plan.vary.label(value))
 }
 
-/// For each point the first one, of its own variant or of another, that needs less of both.
+/// For each point the first other point, of any variant, that needs less of both.
 fn mark_dominated(plan: &Plan, samples: &Samples, variants: &mut [VariantResult]) {
     let all: Vec<usize> = (0..samples.cells.len()).collect();
     for (index, cell) in samples.cells.iter().enumerate() {
@@ -305,7 +305,7 @@ mod tests {
                     cell: CellId { variant, setting: None },
                     report,
                 });
-                // The least setting of the first never runs.
+                // The first variant's least setting never runs.
                 for cell in block
                     .cells
                     .iter_mut()

@@ -1,11 +1,12 @@
 //! The picture: time to the right, space upward, a curve with its interval and points for each
 //! variant. Down and left is better.
 //!
-//! It comes in two sizes: a page has both, and a phone shows the narrow one, so that words are
-//! legible and nothing lies beside the screen.
+//! It comes in two sizes. A page has both, and a phone shows the narrow one: words stay legible and
+//! nothing leaves the screen.
 //!
-//! Plain SVG without scripts, in colours that stay apart for every common kind of colour blindness;
-//! each variant has a mark of its own besides. Names from outside become text and never markup.
+//! Plain SVG without scripts. The colours are distinguishable for every common kind of colour
+//! blindness, and each variant has a mark of its own too. Names from outside become text, never
+//! markup.
 
 use crate::results::{PointResult, Results, VariantResult};
 use crate::verdict::seconds;
@@ -24,13 +25,13 @@ const STYLE: &str = "text{font:12px system-ui,'Segoe UI',Roboto,'Liberation Sans
 
 /// A size of the picture.
 struct Frame {
-    /// Tells its parts from those of another picture on the same page.
+    /// Distinguishes its parts from those of another picture on the same page.
     name: &'static str,
     width: f64,
     height: f64,
     left: f64,
     right: f64,
-    /// About so many values on the axis of time.
+    /// Approximate number of values on the axis of time.
     times: f64,
     /// Letters of the longest name.
     letters_max: usize,
@@ -55,7 +56,7 @@ const NARROW: Frame = Frame {
     letters_max: 32,
 };
 
-/// Where values lie on the picture.
+/// Maps values to the picture.
 struct Scale {
     frame: &'static Frame,
     time: (f64, f64),
@@ -74,7 +75,7 @@ impl Scale {
         height - BOTTOM - part * (height - TOP - BOTTOM)
     }
 
-    /// Of everything that is drawn; `None` where nothing is.
+    /// A scale for everything drawn; `None`: there is nothing to draw.
     fn of(results: &Results, frame: &'static Frame) -> Option<Scale> {
         let points = || {
             results
@@ -103,7 +104,7 @@ impl Scale {
     }
 }
 
-/// The picture; where nothing ran, one that says so.
+/// The picture; if nothing ran, a picture that says so.
 pub fn picture(results: &Results) -> String {
     drawn(results, &WIDE)
 }
@@ -269,14 +270,14 @@ fn curve(out: &mut String, scale: &Scale, variant: &VariantResult, colour: &str)
 #[derive(Default)]
 struct Labels(Vec<[f64; 4]>);
 
-/// A line of a label, and about a letter's width.
+/// Height of a label's line, and the approximate width of a letter.
 const LABEL_HEIGHT: f64 = 13.0;
 const LETTER_WIDTH: f64 = 6.6;
 /// Half of a point's mark.
 const MARK: f64 = 5.0;
 
 impl Labels {
-    /// No name yet, and the points that names leave free.
+    /// The places of points, without any name yet.
     fn beside(results: &Results, scale: &Scale) -> Labels {
         let points = results.variants.iter().flat_map(|variant| &variant.points);
         let places = points.filter_map(|point| {
@@ -287,8 +288,8 @@ impl Labels {
         Labels(places.collect())
     }
 
-    /// The place nearest to `y` where a text that begins at `x` (ends there, of a negative width)
-    /// covers no other one; `y` where there is none near.
+    /// The free place nearest to `y` for a text from `x` on (with a negative width: up to `x`); `y`
+    /// itself if no near place is free.
     fn place(&mut self, x: f64, y: f64, width: f64) -> f64 {
         let (left, right) = (x.min(x + width), x.max(x + width));
         let is_free = |y: f64, taken: &[f64; 4]| {
@@ -365,8 +366,9 @@ fn points(
     }
 }
 
-/// How a name of `width` stands beside a point at `x`: outside of the curve, which bends down and
-/// left; where the picture ends it turns around, and where it has no room either way it ends there.
+/// The anchor and offset of a name of `width` beside a point at `x`. The name stands outside of the
+/// curve, which bends down and left. At the picture's edge it changes sides; without room on either
+/// side it ends at the edge.
 fn beside(x: f64, width: f64, end: f64) -> (&'static str, f64) {
     if x + 9.0 + width < end {
         ("start", 9.0)
@@ -436,7 +438,7 @@ fn legend(out: &mut String, frame: &Frame, results: &Results) {
     }
 }
 
-/// A name as far as the picture has room for it.
+/// A name, cut to the room in the picture.
 fn short(name: &str, frame: &Frame) -> String {
     match name.char_indices().nth(frame.letters_max) {
         None => name.into(),

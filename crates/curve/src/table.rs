@@ -16,10 +16,10 @@ use std::sync::Arc;
 /// Columns of text, in order.
 const TEXTS: [&str; 3] = ["variant", "setting", "failure"];
 
-/// A column of numbers: its name, and the number of a run that was measured.
+/// A column of numbers: its name, and its value for a run.
 type Column = (&'static str, fn(&Measure) -> Option<u64>);
 
-/// Columns of numbers behind them; the first, `block`, every row has.
+/// Columns of numbers, behind those of text. The first column, `block`, is apart: every row has it.
 const NUMBERS: [Column; 17] = [
     ("wall_ns", |measure| Some(measure.wall_ns)),
     ("user_ns", |measure| Some(measure.user_ns)),
@@ -100,7 +100,7 @@ fn quoted(text: &str) -> String {
 /// All runs as a Parquet file.
 ///
 /// # Errors
-/// A table that the format has no place for, which this one is not.
+/// The format has no place for the table, which does not happen with this one.
 pub fn parquet(plan: &Plan, blocks: &[Block]) -> std::io::Result<Vec<u8>> {
     encode(&rows(plan, blocks)).map_err(std::io::Error::other)
 }

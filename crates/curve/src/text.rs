@@ -10,10 +10,10 @@ use heaplab_text::lines::{cut, one_line, paragraph};
 use heaplab_text::table::{Ruled, Ruling, ruled};
 use heaplab_text::words::{bytes, count, number_and_unit};
 
-/// What marks a point that another one is better than in both.
+/// The mark of a dominated point.
 const DOMINATED: &str = "x";
 
-/// All of it, in lines of so many columns.
+/// The whole text, in lines of `columns` columns.
 pub fn results(results: &Results, columns: usize) -> String {
     let mut out = wrapped(&format!("{}: {}", results.command, facts(results)), "", columns);
     for variant in &results.variants {
@@ -51,8 +51,8 @@ pub fn results(results: &Results, columns: usize) -> String {
 /// Settings with longer names leave the table no room at 80 columns.
 const NAME_CHARS_MAX: usize = 16;
 
-/// What the names of all settings begin with, as `--max-semi-space-size=`, where a name is too long
-/// to stand in each row.
+/// The common beginning of all settings' names, such as `--max-semi-space-size=`, if a name is too
+/// long for each row.
 fn shared_beginning(variant: &VariantResult) -> &str {
     let mut names =
         variant.points.iter().filter(|point| !point.is_default()).map(|point| &*point.setting);
@@ -80,7 +80,7 @@ fn table(results: &Results, variant: &VariantResult, shared: usize, columns: usi
     ruled(Ruling::Heading, header, rows, 2, columns)
 }
 
-/// A row, the setting's name without its first `shared` bytes.
+/// A row; the setting's name begins after its first `shared` bytes.
 fn row(point: &PointResult, shared: usize) -> Vec<String> {
     let mark = if point.dominated_by.is_some() { DOMINATED } else { "" };
     let name = cut(point.setting.get(shared..).unwrap_or(&point.setting), 24);
@@ -105,7 +105,7 @@ fn row(point: &PointResult, shared: usize) -> Vec<String> {
     ]
 }
 
-/// `1.20 to 1.26`: without the unit where the value, which stands before it, has the same.
+/// `1.20 to 1.26`; the unit is left out if the value before it has the same.
 fn range(estimate: Estimate, text: impl Fn(f64) -> (String, &'static str)) -> String {
     if estimate.low.is_nan() {
         return String::new();
@@ -141,8 +141,8 @@ pub fn minima(found: &[Minimum], columns: usize) -> String {
     found.iter().map(|found| wrapped(&sentence(found), "", columns)).collect()
 }
 
-/// `text` in lines that fit, the first behind `label`. A variant may be called anything: nothing in
-/// it moves the cursor.
+/// `text` in lines that fit, the first behind `label`. Escapes characters that would move the
+/// cursor: a variant's name may be any text.
 fn wrapped(text: &str, label: &str, columns: usize) -> String {
     paragraph(&one_line(text), label, 2, columns).trim_start().into()
 }

@@ -1,9 +1,9 @@
 //! The processes of a command and their memory, as `/proc` tells.
 //!
-//! Anonymous memory of one process is `RssAnon` of its status, which costs some microseconds to
-//! read. Of several it is `Pss_Anon` of `smaps_rollup`, which counts what a fork shares once, and
-//! walks page tables: it is read only where there are several. Everything may vanish between two
-//! reads; absence is an answer.
+//! A single process's anonymous memory is `RssAnon` of its status, which takes some microseconds to
+//! read. For several processes it is `Pss_Anon` of `smaps_rollup`, which counts memory shared by a
+//! fork once; reading it walks page tables, so it is read only for several processes. Everything
+//! may vanish between two reads; absence is an answer.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,11 +11,11 @@ use std::fs;
 /// Memory of one process, or of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// Resident; of several processes proportional.
+    /// Resident bytes; proportional for several processes.
     pub resident_bytes: u64,
     /// Anonymous.
     pub anonymous_bytes: u64,
-    /// The largest resident set of any one so far, by the kernel's count.
+    /// Largest resident set of any single process so far, by the kernel's count.
     pub peak_bytes: u64,
 }
 
@@ -43,15 +43,15 @@ pub fn descendants(root: u32) -> Vec<u32> {
     found
 }
 
-/// Parent and state in a line of `/proc/PID/stat`. The name in parentheses may hold anything, so
-/// that fields are counted from the last one.
+/// Parent and state in a line of `/proc/PID/stat`. The name in parentheses may contain anything, so
+/// fields count from the last parenthesis.
 fn parent(line: &str) -> Option<(u32, u8)> {
     let mut fields = line.get(line.rfind(')')? + 1..)?.split_ascii_whitespace();
     let state = *fields.next()?.as_bytes().first()?;
     Some((fields.next()?.parse().ok()?, state))
 }
 
-/// The memory of all `pids` together; `None` where none of them is there any more.
+/// The memory of all `pids` together; `None`: none of them exists any more.
 pub fn memory(pids: &[u32]) -> Option<Memory> {
     let each: Vec<(u32, Memory)> =
         pids.iter().filter_map(|pid| Some((*pid, status(&read(*pid, "status")?)?))).collect();
@@ -89,7 +89,7 @@ fn status(text: &str) -> Option<Memory> {
     let resident_bytes = field(text, "VmRSS:")?;
     Some(Memory {
         resident_bytes,
-        // Kernels before 4.5 do not tell files apart.
+        // Kernels before 4.5 do not report file memory separately.
         anonymous_bytes: field(text, "RssAnon:").unwrap_or(resident_bytes),
         peak_bytes: field(text, "VmHWM:").unwrap_or(resident_bytes),
     })

@@ -1,12 +1,12 @@
-//! What is varied: one range of values in one place, an environment variable or a word of the
+//! The varied value: one range of values in one place, an environment variable or a word of the
 //! command.
 //!
-//! A range is written in braces, with any text around it: `OCAMLRUNPARAM=o={20..320x10}`,
-//! `-Xmx{64..1024x8}m`. Where a variable's whole value is the range, braces may be left out:
+//! A range stands in braces, with any text around it: `OCAMLRUNPARAM=o={20..320x10}`,
+//! `-Xmx{64..1024x8}m`. If a variable's whole value is the range, braces may be left out:
 //! `GOGC=25..800x8`. Three kinds:
 //! - `FROM..TOxN`: N values, each larger than the one before it by the same *factor*. Parameters of
 //!   heaps are ratios: the step from 20 to 40 does what the step from 160 to 320 does.
-//! - `FROM..TO+STEP`: values that lie STEP apart.
+//! - `FROM..TO+STEP`: values at a distance of STEP.
 //! - `A,B,C`: these values, in this order.
 
 use serde::{Deserialize, Serialize};
@@ -19,10 +19,10 @@ pub const VALUES_MAX: usize = 1_000;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
-    /// `NAME=...`: an environment variable, or, where the command has `{NAME}` in a word, that
-    /// place.
+    /// `NAME=...`: the place `{NAME}` in a word of the command if there is one, else an environment
+    /// variable.
     Name(String),
-    /// A word of the command, by its place in it.
+    /// A word of the command, by its index.
     Word(usize),
 }
 
@@ -33,20 +33,20 @@ pub struct Vary {
     pub target: Target,
     /// Text before the value.
     pub before: String,
-    /// The values, as they are written into the text.
+    /// The values as texts for the place.
     pub values: Vec<String>,
     /// Text behind it.
     pub after: String,
 }
 
-/// A range that cannot be read, with the place.
+/// A range that cannot be parsed, with the place of the mistake.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct RangeError {
     /// What was given.
     pub text: String,
     /// Characters before the place.
     pub at: usize,
-    /// What is wrong there, or was expected.
+    /// The mistake, or the expectation.
     pub reason: String,
 }
 
@@ -61,14 +61,14 @@ impl fmt::Display for RangeError {
     }
 }
 
-/// How ranges are written, for messages.
+/// The syntax of ranges, for messages.
 const KINDS: &str = "20..320x10 (10 values, equal factors), 20..320+20 (equal steps) or a,b,c";
 
 impl Vary {
-    /// Reads `NAME=TEXT{RANGE}TEXT` or `NAME=RANGE`.
+    /// Parses `NAME=TEXT{RANGE}TEXT` or `NAME=RANGE`.
     ///
     /// # Errors
-    /// The place and what is wrong with it.
+    /// The place of the mistake, and the mistake.
     pub fn of_variable(text: &str) -> Result<Vary, RangeError> {
         let error = |at: usize, reason: String| RangeError {
             text: text.into(),
@@ -104,11 +104,10 @@ impl Vary {
         }
     }
 
-    /// Finds the one range that stands in braces in the words of a command; other braces are the
-    /// command's own.
+    /// Finds the one range in braces in the words of a command; other braces are the command's own.
     ///
     /// # Errors
-    /// Two ranges, or one that looks like a range and is none. `None` without any.
+    /// Two ranges, or braces that resemble a range and are none. Returns `None` without any.
     pub fn of_words(words: &[String]) -> Result<Option<Vary>, RangeError> {
         let mut found: Option<Vary> = None;
         for (index, word) in words.iter().enumerate() {
@@ -139,13 +138,13 @@ impl Vary {
         Ok(found)
     }
 
-    /// The text with the value in it.
+    /// The text with the value in its place.
     pub fn with(&self, value: &str) -> String {
         format!("{}{value}{}", self.before, self.after)
     }
 
-    /// How a setting is called: what stands around the value as far as it belongs to it, `o=80`,
-    /// `-Xmx64m`, `GOGC=100`.
+    /// The name of a setting, the value with the text that belongs to it: `o=80`, `-Xmx64m`,
+    /// `GOGC=100`.
     pub fn label(&self, value: &str) -> String {
         let separates = |letter: char| letter == ',' || letter.is_whitespace();
         let before = self.before.rsplit(separates).next().unwrap_or("");
@@ -164,7 +163,7 @@ impl Vary {
         }
     }
 
-    /// The value as a number, where it is one.
+    /// The value as a number, if it is one.
     pub fn number(&self, index: usize) -> Option<f64> {
         self.values.get(index)?.parse().ok()
     }
@@ -174,7 +173,7 @@ fn is_name(letter: char, at: usize) -> bool {
     letter == '_' || letter.is_ascii_alphabetic() || (at > 0 && letter.is_ascii_digit())
 }
 
-/// The one pair of braces in `text`.
+/// The only pair of braces in `text`.
 fn braces(text: &str) -> Result<Option<(usize, usize)>, (usize, String)> {
     let Some(open) = text.find('{') else {
         return match text.find('}') {
@@ -236,7 +235,7 @@ fn steps(text: &str, dots: usize) -> Result<Vec<String>, (usize, String)> {
     if last <= first {
         return Err((rest, "expected a number above the first".into()));
     }
-    // As many decimals as its ends have, so that what a program reads as a whole number stays one.
+    // Keeps as many decimals as the range's ends have: programs may require whole numbers.
     let decimals = |text: &str| text.split_once('.').map_or(0, |(_, decimals)| decimals.len());
     let (from, to) = (&text[..dots], &text[rest..kind]);
     if text.as_bytes()[kind] == b'x' {
@@ -260,7 +259,7 @@ fn steps(text: &str, dots: usize) -> Result<Vec<String>, (usize, String)> {
         let value = |index: usize| first * (last / first).powf(index as f64 / (count - 1) as f64);
         let mut values: Vec<String> =
             (0..count).map(|index| written(value(index), digits)).collect();
-        // Whole numbers may coincide where the range is short.
+        // In a short range whole numbers may coincide.
         values.dedup();
         return bounded(values, kind + 1);
     }
@@ -293,7 +292,7 @@ fn number(text: &str, at: usize) -> Result<f64, (usize, String)> {
     })
 }
 
-/// With at most so many decimals, and none that are zero.
+/// With at most `decimals` decimals, without trailing zeroes.
 fn written(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     if decimals == 0 { text } else { text.trim_end_matches('0').trim_end_matches('.').into() }

@@ -1,8 +1,8 @@
-//! What an experiment says, in sentences: ratios at equal time and at equal space, points that are
-//! dominated, where defaults sit, what to take for a budget; and what limits all of it.
+//! The sentences of an experiment: ratios at equal time and at equal space, dominated points,
+//! places of defaults, the choice for a budget; and the limits of all of it.
 //!
-//! A difference is claimed where its interval excludes 1. The parameters of a curve are never
-//! named.
+//! A difference is claimed if its interval excludes 1. The sentences never name the parameters of a
+//! curve.
 
 use crate::compare::DOMINATION_BLOCKS_MIN;
 use crate::plan::{SpaceMeasure, TimeMeasure};
@@ -54,13 +54,13 @@ impl Budget {
     }
 }
 
-/// A canary that took so much longer than its processor time shared its processor.
+/// A canary whose elapsed time exceeds its CPU time by this factor shared its processor.
 const SHARED_FROM: f64 = 1.10;
-/// How far a canary may move between blocks.
+/// Largest harmless movement of the canary between blocks.
 const CANARY_SPREAD: f64 = 1.10;
-/// Looks of a run below which its anonymous memory is roughly known.
+/// A run with fewer samples has only roughly known anonymous memory.
 const LOOKS_MIN: f64 = 10.0;
-/// Reasons of failures, as the text names them.
+/// Most reasons of failures in the text.
 const REASONS_MAX: usize = 3;
 
 /// Seconds, with three digits or so.
@@ -114,7 +114,7 @@ pub fn speak(results: &mut Results, measured: &Measured, asked: &Asked) {
     results.cautions = cautions(results, measured);
 }
 
-/// A variant's name and what belongs to it: ` of a=0`.
+/// A variant's name as a part of a sentence: ` of a=0`.
 fn of(variant: &VariantResult) -> String {
     if variant.name.is_empty() { String::new() } else { format!(" of {}", variant.name) }
 }
@@ -270,7 +270,7 @@ fn capital(text: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// Settings that another setting of the same variant makes pointless.
+/// Settings made pointless by another setting of the same variant.
 fn dominated_within(variant: &VariantResult) -> Option<String> {
     let is_own =
         |name: &str| variant.name.is_empty() || name.starts_with(&format!("{} ", variant.name));
@@ -314,8 +314,8 @@ fn default_place(variant: &VariantResult) -> Option<String> {
     ))
 }
 
-/// The best setting within a budget. Space is held against a setting's largest run, because a limit
-/// is one; time against the median.
+/// The best setting within a budget. For space the setting's largest run counts, because a limit
+/// applies to every run; for time the median.
 fn answer(results: &Results, budget: &Budget) -> (BudgetAnswer, String) {
     let all = || {
         results
@@ -386,7 +386,7 @@ fn cautions(results: &Results, measured: &Measured) -> Vec<String> {
         _ => {}
     }
     if results.workload.is_some() && cfg!(debug_assertions) {
-        // Commands are not a part of this build: their times stand.
+        // Commands are not a part of this build: their times are valid.
         cautions.push(DEBUG_BUILD.into());
     }
     cautions.extend(canary_cautions(results, &measured.blocks));
@@ -435,7 +435,7 @@ fn cautions(results: &Results, measured: &Measured) -> Vec<String> {
     cautions
 }
 
-/// What the runs themselves show: children, and too few looks.
+/// Warnings from the runs themselves: children, and too few samples.
 fn run_cautions(results: &Results, blocks: &[Block]) -> Vec<String> {
     let mut cautions = Vec::new();
     let measures: Vec<_> = blocks

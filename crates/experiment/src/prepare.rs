@@ -217,7 +217,8 @@ impl Pair {
 /// Checks once that a library works, so that not every cell fails because of it. A process of its
 /// own loads the library, because its constructors run.
 ///
-/// # Errors The library does not work.
+/// # Errors
+/// The library does not work.
 fn loads(heap: &dyn Selected, executable: &Path) -> Result<(), PrepareError> {
     let Some(library) = heap.traits().library else { return Ok(()) };
     let mut child = Command::new(executable);

@@ -18,7 +18,8 @@ const PACKAGE: &str =
 
 /// The Node for `spec`, with the version that `spec` names.
 ///
-/// # Errors No such Node was found, or the given program has another version.
+/// # Errors
+/// No such Node was found, or the given program has another version.
 pub fn node(spec: &Spec) -> Result<PathBuf, NodeError> {
     let version = &spec.version;
     if let Some(named) = &spec.node {

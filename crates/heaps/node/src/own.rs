@@ -166,7 +166,8 @@ pub struct Own {
 
 /// Node's own objects when a workload with `slots` slots begins.
 ///
-/// # Errors See [`NodeError`]; also a version other than the four, or an unexpected memory content.
+/// # Errors
+/// See [`NodeError`]; also a version other than the four, or an unexpected memory content.
 pub fn objects(spec: &Spec, slots: u32) -> Result<Own, NodeError> {
     let node = find::node(spec)?;
     let layout = LAYOUTS.iter().find(|layout| layout.node == spec.version);

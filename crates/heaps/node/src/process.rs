@@ -72,7 +72,8 @@ pub type Watch<'a> = &'a mut dyn FnMut(libc::pid_t, &[u8]);
 
 /// Runs `command`, whose program is at `path`, with `input` as standard input.
 ///
-/// # Errors The program cannot be started.
+/// # Errors
+/// The program cannot be started.
 pub fn run(
     mut command: Command,
     path: &Path,

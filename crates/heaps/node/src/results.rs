@@ -61,7 +61,8 @@ pub fn count(bytes: &[u8]) -> usize {
 
 /// Parses results of `least` to `most` records.
 ///
-/// # Errors The number of records is out of range, or a record is damaged.
+/// # Errors
+/// The number of records is out of range, or a record is damaged.
 pub fn parse(bytes: &[u8], least: usize, most: usize) -> Result<(Head, Vec<Record>), Wrong> {
     let (head, rest) = split(bytes)?;
     let record_bytes = record_bytes(head.spaces.len());

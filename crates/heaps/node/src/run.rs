@@ -45,7 +45,8 @@ pub struct Run {
 
 /// Runs the steps of `feed` on `slots` slots, with the parameters of `spec`.
 ///
-/// # Errors See [`NodeError`]. No file or process is left behind.
+/// # Errors
+/// See [`NodeError`]. No file or process is left behind.
 pub fn run(spec: &Spec, slots: u32, feed: Feed<'_>) -> Result<Run, NodeError> {
     let node = find::node(spec)?;
     own::write(spec, slots)?;

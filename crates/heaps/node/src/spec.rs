@@ -204,7 +204,8 @@ impl Default for Spec {
 impl Spec {
     /// Parses `parameter=value` pieces, separated by commas; an empty text gives the defaults.
     ///
-    /// # Errors An unknown parameter, or a value that the parameter does not take.
+    /// # Errors
+    /// An unknown parameter, or a value that the parameter does not take.
     pub fn parse(text: &str) -> Result<Spec, SpecError> {
         let mut spec = Spec { text: text.into(), ..Spec::default() };
         for piece in text.split(',').filter(|piece| !piece.is_empty()) {

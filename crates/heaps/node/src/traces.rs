@@ -45,7 +45,8 @@ pub type Wrong = (usize, &'static str, String);
 
 /// Parses V8's messages; skips all other lines.
 ///
-/// # Errors A line that begins like one of the messages and continues differently.
+/// # Errors
+/// A line that begins like one of the messages and continues differently.
 pub fn parse(text: &str) -> Result<Traces, Wrong> {
     let mut traces = Traces::default();
     let (mut threshold, mut lists, mut swept) = (None, None::<FreeLists>, false);

@@ -89,8 +89,9 @@ struct Writer {
 /// Writes the steps of `feed` on `slots` slots into a temporary file, and a full collection behind
 /// them.
 ///
-/// # Errors A step that no program can have done, an object too large for a V8 array, no room for
-/// the file, or an error of `feed`.
+/// # Errors
+/// A step that no program can have done, an object too large for a V8 array, no room for the file,
+/// or an error of `feed`.
 pub fn write(slots: u32, rules: Rules, feed: Feed<'_>) -> Result<Workload, NodeError> {
     if slots > known::SLOTS_MAX {
         let what =

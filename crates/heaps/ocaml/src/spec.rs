@@ -193,7 +193,8 @@ impl Spec {
     /// separated by commas; an empty text gives the defaults of 4.13. Later pieces win, as in
     /// `OCAMLRUNPARAM`.
     ///
-    /// # Errors The wrong part, with the right ones.
+    /// # Errors
+    /// The wrong part, with the right ones.
     pub fn parse(text: &str) -> Result<Spec, SpecError> {
         let pieces: Vec<&str> =
             text.split(',').map(str::trim).filter(|piece| !piece.is_empty()).collect();

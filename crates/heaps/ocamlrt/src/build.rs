@@ -27,7 +27,8 @@ pub struct Driver {
 impl Driver {
     /// The driver for the `ocamlopt` in the path, compiled unless it exists.
     ///
-    /// # Errors No compiler, an unsupported version, or the compiler fails.
+    /// # Errors
+    /// No compiler, an unsupported version, or the compiler fails.
     pub fn build() -> Result<Driver, OCamlError> {
         Driver::build_with(Path::new("ocamlopt"))
     }
@@ -63,8 +64,8 @@ impl Driver {
     /// command. Puts a link to the driver into `folder`: the driver's name must stay the same,
     /// because the runtime's decisions depend on it.
     ///
-    /// # Errors The link cannot be made.
-    /// The link cannot be made.
+    /// # Errors
+    /// The link cannot be made. The link cannot be made.
     pub fn under(&self, runner: Vec<OsString>, folder: &Path) -> Result<Driver, OCamlError> {
         let link = folder.join(NAME);
         if !link.exists() {

@@ -69,8 +69,9 @@ impl Driver {
     /// Runs `steps` over `slots` slots with the parameters of `spec`. `messages`: the runtime
     /// reports each slice, which takes time.
     ///
-    /// # Errors A step that the driver cannot take, or the driver dies.
-    /// A step that the driver cannot take, or the driver dies.
+    /// # Errors
+    /// A step that the driver cannot take, or the driver dies. A step that the driver cannot take,
+    /// or the driver dies.
     pub fn run(
         &self,
         spec: &Spec,
@@ -84,8 +85,9 @@ impl Driver {
     /// [`Driver::run`] with steps that come by calls: `steps` gets a function for each step, and
     /// ends at that function's first error.
     ///
-    /// # Errors As for [`Driver::run`], or an error of `steps`.
-    /// As for [`Driver::run`], or an error of `steps`.
+    /// # Errors
+    /// As for [`Driver::run`], or an error of `steps`. As for [`Driver::run`], or an error of
+    /// `steps`.
     pub fn feed<F>(
         &self,
         spec: &Spec,

@@ -86,8 +86,9 @@ pub unsafe fn bytes(address: usize) -> usize {
 
 /// Writes a header.
 ///
-/// # Safety `address` is word-aligned and within a committed page of the heap; nobody needs the old
-/// content any more.
+/// # Safety
+/// `address` is word-aligned and within a committed page of the heap; nobody needs the old content
+/// any more.
 #[inline]
 pub unsafe fn set_header(address: usize, header: Header) {
     // SAFETY: the caller's promise.
@@ -96,7 +97,8 @@ pub unsafe fn set_header(address: usize, header: Header) {
 
 /// The second word: the partner of an array or of elements, or the next node of a free block.
 ///
-/// # Safety As for [`header`]; the object or block has two words or more.
+/// # Safety
+/// As for [`header`]; the object or block has two words or more.
 #[inline]
 pub unsafe fn link(address: usize) -> usize {
     // SAFETY: the caller's promise.
@@ -105,7 +107,8 @@ pub unsafe fn link(address: usize) -> usize {
 
 /// Sets the second word.
 ///
-/// # Safety As for [`set_header`]; the object or block has two words or more.
+/// # Safety
+/// As for [`set_header`]; the object or block has two words or more.
 #[inline]
 pub unsafe fn set_link(address: usize, to: usize) {
     // SAFETY: the caller's promise.
@@ -140,8 +143,9 @@ pub fn lead_back(start: usize, kind: Kind, align_bits: u32) -> usize {
 
 /// Copies an object to another place, with its body at the alignment that it needs there.
 ///
-/// # Safety `from` holds an object of `header.bytes` bytes; as many bytes at `to` are committed,
-/// free, and apart from the object.
+/// # Safety
+/// `from` holds an object of `header.bytes` bytes; as many bytes at `to` are committed, free, and
+/// apart from the object.
 pub unsafe fn copy(from: usize, to: usize, header: Header) {
     // SAFETY: the caller's promise.
     unsafe { std::ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, header.bytes) };

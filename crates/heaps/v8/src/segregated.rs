@@ -109,7 +109,8 @@ impl Span {
 
 /// Bytes of the object in a cell. An array that was born old includes the elements behind it.
 ///
-/// # Safety The cell holds an object.
+/// # Safety
+/// The cell holds an object.
 unsafe fn object_bytes(cell: usize, cell_bytes: usize) -> usize {
     // SAFETY: a taken cell begins with an object, and an array holds its elements' address.
     unsafe {

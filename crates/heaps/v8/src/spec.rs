@@ -191,7 +191,8 @@ impl Default for Spec {
 impl Spec {
     /// Parses the text behind `v8:`.
     ///
-    /// # Errors The unknown part, with the known ones.
+    /// # Errors
+    /// The unknown part, with the known ones.
     pub fn parse(text: &str) -> Result<Spec, SpecError> {
         let (first, rest) = text.split_once(',').unwrap_or((text, ""));
         let (strategy, rest) = if first.contains('=') { (None, text) } else { (Some(first), rest) };
@@ -204,7 +205,8 @@ impl Spec {
 
     /// A strategy's name and parameters.
     ///
-    /// # Errors The unknown part, with the known ones.
+    /// # Errors
+    /// The unknown part, with the known ones.
     pub fn of<'a>(
         strategy: Option<&str>,
         parameters: impl IntoIterator<Item = (&'a str, &'a str)>,
