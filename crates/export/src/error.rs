@@ -14,7 +14,7 @@ pub enum ExportError {
     /// The heap snapshot cannot be written.
     #[error(transparent)]
     Snapshot(#[from] heaplab_snapshot::generate::GenerateError),
-    /// The format cannot show what is asked of it.
+    /// The format cannot show the request.
     #[error("{0}")]
     Misused(&'static str),
     /// A number exceeds the format's range.
@@ -34,15 +34,15 @@ pub enum ExportError {
         "a DHAT file holds the peak and the end, and no other moment (requested: {0}); choose another format, or leave the moment out"
     )]
     MomentNotShown(String),
-    /// The profile lacks the moment: its mark belongs to another process, or was not asked for.
+    /// The profile lacks the moment: its mark belongs to another process, or was not requested.
     #[error(
         "the requested moment (number {0}) is not in the selection; choose another moment, or all processes"
     )]
     MomentMissing(usize),
-    /// The recording has this mark, and the process does not.
+    /// The recording has this mark; the selected process lacks it.
     #[error("the mark `{0}` did not pass in this process; try --process all")]
     MarkElsewhere(String),
-    /// The metaspaces of so many JVMs.
+    /// The recording has the metaspaces of several JVMs.
     #[error(
         "a heap snapshot shows the metaspace of one JVM, and this recording has {0}: name one with --process"
     )]
@@ -73,13 +73,13 @@ pub enum ExportError {
         live: usize,
         /// Live objects of the replay.
         replayed: usize,
-        /// Those of both that are the same.
+        /// Live objects that are the same in both.
         same: usize,
     },
 }
 
 impl ExportError {
-    /// Whether asking for another process or moment helps.
+    /// Whether another process or moment would help.
     pub fn is_misasked(&self) -> bool {
         matches!(
             self,

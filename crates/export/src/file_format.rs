@@ -22,7 +22,7 @@ pub enum FileFormat {
     MetaspaceTrace,
 }
 
-/// An export as it is asked for on a command line.
+/// An export as requested on a command line.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     /// The file.
@@ -31,16 +31,17 @@ pub struct Asked<'a> {
     pub at: &'a str,
     /// The one number of collapsed stacks.
     pub weight: Weight,
-    /// The file is to show a heap that ran the workload.
+    /// Shows a heap that ran the workload.
     pub is_on_heap: bool,
-    /// The times of both phases of a heap snapshot are to be said.
+    /// Reports the times of both phases of a heap snapshot.
     pub with_phases: bool,
     /// The file goes to a terminal.
     pub to_terminal: bool,
 }
 
 impl Asked<'_> {
-    /// The profile's format; `None`: a heap snapshot or the workload, which are no profiles.
+    /// The profile's format; `None`: a heap snapshot or the workload, neither of which is a
+    /// profile.
     pub fn profile(&self) -> Option<Format> {
         match self.format {
             FileFormat::Pprof => Some(Format::Pprof),
@@ -52,10 +53,10 @@ impl Asked<'_> {
         }
     }
 
-    /// Refuses what the format cannot show.
+    /// Refuses a request that the format cannot show.
     ///
     /// # Errors
-    /// [`ExportError::Misused`], with what to ask instead.
+    /// [`ExportError::Misused`], with the right request.
     pub fn check(&self) -> Result<(), ExportError> {
         let is_weighted = self.weight != Weight::default();
         let misused = match self.format {

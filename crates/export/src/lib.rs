@@ -85,7 +85,7 @@ pub struct About {
 }
 
 impl About {
-    /// The process's own command, or the recording's where all are shown.
+    /// The process's own command, or the recording's if all processes are shown.
     pub fn of(bundle: &Bundle, selection: Selection) -> About {
         let processes = &bundle.tables().processes;
         let only = selection.process.or(if processes.len() == 1 { Some(0) } else { None });

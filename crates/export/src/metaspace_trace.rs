@@ -9,12 +9,12 @@ use heaplab_trace::bundle::{Bundle, EVENTS_FILE, Selection};
 use std::io::Write;
 use std::path::Path;
 
-/// Writes the workload of the JVM that `process` names, by default of the one with the largest
-/// peak. `path` is the output in errors.
+/// Writes the workload of the JVM `process`, by default of the one with the largest peak. Errors
+/// name `path` as the output.
 ///
 /// # Errors
-/// There is no such process, `process` names all of several, the recording cannot be read or holds
-/// what the format cannot say, or the output fails.
+/// `process` does not exist or names several JVMs, the recording cannot be read or has content that
+/// the format cannot express, or the output fails.
 pub fn write_metaspace_trace(
     bundle: &Bundle,
     process: Option<&str>,

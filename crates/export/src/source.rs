@@ -1,4 +1,4 @@
-//! A recording, a process and a moment: what is exported, read as the format needs it.
+//! A recording, a process and a moment: the source of an export, read as each format needs it.
 
 use crate::{
     About, Detail, Export, ExportError, Format, HeapAtMoment, HeapSnapshot, InUseAt, LiveBlocks,
@@ -17,13 +17,13 @@ pub struct Source<'a> {
     bundle: &'a Bundle,
     selection: Selection,
     moment: choose::Moment,
-    /// The moment as it was asked for.
+    /// The moment as requested.
     name: &'a str,
     about: About,
 }
 
 impl<'a> Source<'a> {
-    /// The process and the moment are named as [`choose`] reads them.
+    /// Takes a process and a moment, named as in [`choose`].
     ///
     /// # Errors
     /// There is no such process or moment, or the recording cannot be read.
@@ -38,7 +38,7 @@ impl<'a> Source<'a> {
         Ok(Source { bundle, selection, moment: chosen, name: moment, about })
     }
 
-    /// Whether the moment lies after the last event: what is exported is the end.
+    /// Whether the moment lies after the last event: the export then shows the end.
     pub fn is_after_the_end(&self) -> bool {
         matches!(self.moment, choose::Moment::At(At::Time(time))
             if time > self.bundle.meta().duration_ns)
@@ -47,7 +47,7 @@ impl<'a> Source<'a> {
     /// Writes a profile.
     ///
     /// # Errors
-    /// The recording cannot be read, or those of [`Export::write`].
+    /// The recording cannot be read, or the errors of [`Export::write`].
     pub fn write_profile(
         &self,
         format: Format,
@@ -65,11 +65,11 @@ impl<'a> Source<'a> {
         .write(format, &mut out)
     }
 
-    /// Writes the live blocks as a heap snapshot; of a JVM's metaspace its loaders and chunks. The
-    /// events are read twice, because the row of a moment is known when all were seen.
+    /// Writes the live blocks as a heap snapshot; for a JVM's metaspace its loaders and chunks.
+    /// Reads the events twice, because a moment's row is known only after a whole pass.
     ///
     /// # Errors
-    /// The recording cannot be read, has several JVMs or not this moment, or the output fails.
+    /// The recording cannot be read, has several JVMs, or lacks this moment; or the output fails.
     pub fn write_heap_snapshot(&self, mut out: &mut dyn Write) -> Result<Written, ExportError> {
         let (bundle, tables) = (self.bundle, self.bundle.tables());
         if has_chunks(tables) {
@@ -83,17 +83,17 @@ impl<'a> Source<'a> {
         HeapSnapshot { tables, blocks, objects_born, moment, about: &self.about }.write(&mut out)
     }
 
-    /// Runs the workload on `heap` as far as the moment.
+    /// Runs the workload on `heap` up to the moment.
     ///
     /// # Errors
-    /// Those of [`HeapAtMoment::at`], or the recording has not this moment.
+    /// The errors of [`HeapAtMoment::at`], or the recording lacks this moment.
     pub fn run_on(&self, heap: &dyn Selected) -> Result<HeapAtMoment, ExportError> {
         let (profile, moment) = self.profiled(&mut NoObserver)?;
         let at = self.at(&profile, moment)?;
         HeapAtMoment::at(heap, self.bundle, self.selection, at, moment == InUseAt::End)
     }
 
-    /// Writes a heap called `name` that ran the workload as a heap snapshot.
+    /// Writes a heap that ran the workload, under the name `name`, as a heap snapshot.
     ///
     /// # Errors
     /// The output fails.
@@ -106,7 +106,7 @@ impl<'a> Source<'a> {
         heap.snapshot(self.bundle, name, self.name, &self.about).write(&mut out)
     }
 
-    /// Events of all processes are read, because rows are counted over all.
+    /// Reads the events of all processes, because rows count over all.
     fn write_metaspace(&self, mut out: &mut dyn Write) -> Result<Written, ExportError> {
         let (bundle, tables) = (self.bundle, self.bundle.tables());
         let all = jvms(tables, self.selection);
@@ -125,7 +125,7 @@ impl<'a> Source<'a> {
         .write(&mut out)
     }
 
-    /// The profile with what was in use at the moment.
+    /// The profile with the bytes in use at the moment.
     fn profiled(&self, observer: &mut impl Observer) -> Result<(Profile, InUseAt), ExportError> {
         let mut options = Options::default();
         let moment = match self.moment {
@@ -158,7 +158,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// A moment as a metaspace takes it: its peak is when the most was committed.
+/// A moment for a metaspace; its peak is that of committed bytes.
 fn metaspace_at(tables: &Tables, moment: choose::Moment) -> MetaspaceAt {
     match moment {
         choose::Moment::End => MetaspaceAt::End,

@@ -483,7 +483,7 @@ EXPORT int system(const char *command)
     NEXT_STARTER(system, -1);
     uint64_t when = noted_shell();
     int error = errno;
-    errno = 0; /* without errno a shell that could not start looks like one that ended with 127 */
+    errno = 0; /* without errno, a shell that could not start looks like one that ended with 127 */
     int result = starters.system(command);
     bool started = command ? result != -1 && !(result == 127 << 8 && errno) : result != 0 || !errno;
     /* with SIGCHLD ignored the shell ran, and nobody knows how it ended */

@@ -272,7 +272,7 @@ struct hl_code {
     uint32_t file_bytes;
 };
 
-/* What became of Python's frames in this image. */
+/* The fate of Python's frames in this image. */
 struct hl_python {
     struct hl_record head;
     uint32_t verdict; /* HL_PYTHON_... */
@@ -285,8 +285,8 @@ struct hl_python {
 #define HL_PYTHON_LAYOUT 4u      /* frames do not look as those of this version do */
 #define HL_PYTHON_NOT_CPYTHON 5u /* another implementation */
 
-/* In place of a node's return address: a Python frame. Above the line in the code's file lies the
-   number of the code (struct hl_code), 0 if it is not known, in 24 bits each. */
+/* In place of a node's return address: a Python frame. Bits 0 to 23 hold the line in the code's
+   file, the next 24 bits the code's number (struct hl_code; 0: unknown). */
 #define HL_PYTHON_FRAME 0x8000000000000000ull
 #define HL_PYTHON_LINE_BITS 24u
 
@@ -306,7 +306,7 @@ struct hl_python {
 #define HL_NODES_MAX (1u << 20) /* node numbers are below this */
 #define HL_PAD 11u           /* 1 word: only the stamp */
 #define HL_MAP 12u           /* 4 words: 0, address and owner, bytes, node: the range is mapped */
-#define HL_UNMAP 13u         /* 3 words: 0 (before), address, bytes: the range is not any more */
+#define HL_UNMAP 13u         /* 3 words: 0 (before), address, bytes: the range is unmapped */
 #define HL_REPORT 14u         /* 3 words: 0, address, node|inside: a memory reporter names a block */
 #define HL_REPORT_INSIDE 1u /* above the node: the address lies somewhere in the block */
 #define HL_COUNTER_BITS 60u
@@ -322,7 +322,7 @@ struct hl_python {
 #define HL_FAMILY_ALIGNED 1u
 #define HL_FAMILY_NEW 2u
 
-/* Above the address of HL_MAP: who asked for the range. */
+/* Above the address of HL_MAP: the function that mapped the range. */
 #define HL_MAP_OWNER_SHIFT 52u
 #define HL_MAP_PROGRAM 0u
 #define HL_MAP_ALLOCATOR 1u

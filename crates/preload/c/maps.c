@@ -1,13 +1,13 @@
 /* The calls by which a program maps memory past malloc: mmap, munmap, mremap, brk and sbrk.
  *
- * libc's own calls (malloc's heaps, thread stacks, loaded files) do not come here: they never go
- * through the public names. Calls of another allocator do, while it may hold its locks; they are
+ * libc's own calls (malloc's heaps, thread stacks, loaded files) bypass the public names and do
+ * not come here. Another allocator's calls do come here, while it may hold its locks. They are
  * recorded without a stack, and only if the thread's ring is open already, because making a ring
- * allocates. For the same reason a handler that maps memory while its thread is inside the allocator
- * makes no ring.
+ * allocates. For the same reason a handler that maps memory while its thread is inside the
+ * allocator makes no ring.
  *
- * Before the next definitions are known, and while they are looked up, mappings are made by the
- * system call and not recorded. Calls past the C library (raw system calls) are not seen. */
+ * Until the next definitions have been looked up, the hooks map memory by the system call and
+ * record nothing. The recorder does not see calls past the C library (raw system calls). */
 #include <stdarg.h>
 #include "arch.h"
 
@@ -36,7 +36,7 @@ static long with_errno(long result)
     return -1;
 }
 
-/* Whether a record may be written for a call of this caller. */
+/* Whether this caller's call may be recorded. */
 static bool may_record_map(struct registers at, bool *is_allocators)
 {
     *is_allocators = in_range(next.internal, at.ip);

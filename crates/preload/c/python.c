@@ -1,40 +1,42 @@
 /* Python's frames in the stacks of events, for `record --python`.
  *
- * CPython keeps its frames in memory of its own. This file reads them there, at each event, without
- * a lock and without a call that could allocate, and puts them between the native frames of the
- * same stack: a Python frame stands where the interpreter's loop that runs it stands.
+ * CPython keeps its frames in memory of its own. This file reads them there, at each event,
+ * without a lock and without a call that could allocate, and puts them between the native frames
+ * of the same stack. A Python frame stands at the place of the interpreter's loop that runs it.
  *
- * Rejected: a shadow stack kept by PyEval_SetProfile, as memray has. It needs no layout, but it
- * costs a callback a call, slows the interpreter's loop down, is seen by sys.getprofile(), and ends
- * where the program sets a profile function of its own (coverage, cProfile). Rejected: `perf`
- * trampolines (-X perf), which only 3.12 has, and which change the code that runs. Rejected: a
- * sitecustomize module, which programs see in sys.modules, and which -I and -S leave out. Reading
- * costs nothing between events and cannot be noticed or disturbed by the program.
+ * Rejected: a shadow stack kept by PyEval_SetProfile, as memray has. It needs no layout. But it
+ * costs a callback a call, slows the interpreter's loop down, is visible to sys.getprofile(),
+ * and ends when the program sets a profile function of its own (coverage, cProfile). Rejected:
+ * `perf` trampolines (-X perf), which only 3.12 has, and which change the running code.
+ * Rejected: a sitecustomize module, which programs see in sys.modules, and which -I and -S leave
+ * out. Reading costs nothing between events, and the program can neither notice nor disturb it.
  *
- * The price is layouts. 3.8 to 3.12 have a table; 3.13 says its own (_Py_DebugOffsets). The first
- * stack with Python frames is read only where the kernel says that memory is, and must look right
- * to its end: each frame's code is of type PyCode_Type, names are of type PyUnicode_Type, and the
- * instruction lies in the code. Otherwise no Python frame is recorded, and the recording says so.
- * Later walks go on checking each code's type.
+ * The price is layouts. 3.8 to 3.12 have a table here; 3.13 describes its own
+ * (_Py_DebugOffsets). For the first stack with Python frames each read asks the kernel whether
+ * the memory is there, and the stack must look right to its end: each frame's code is of type
+ * PyCode_Type, names are of type PyUnicode_Type, and the instruction lies in the code. Otherwise
+ * no Python frame is recorded, and the recording says so. Later walks still check each code's
+ * type.
  *
- * Speed. The native stack is found as ever (stacks.c). A hash of all Python frames and the
- * native stack's definition are looked up in the thread's `joined` stacks. Only a new pair is put
- * together. Code dies, and other code takes its address: as a block that held code is freed, all
- * threads forget what they keep. CPython takes long to
- * find an instruction's line: a thread keeps the addresses of Python's frames in `places`.
+ * Speed. The native stack is found as always (stacks.c). A hash of all Python frames and the
+ * native stack's definition lead to a stack in the thread's `joined` stacks; only a new pair is
+ * joined. Code dies, and other code takes its address: when a block that held code is freed, all
+ * threads clear their caches. CPython takes long to find an instruction's line, so a thread
+ * keeps the addresses of Python's frames in `places`.
  *
- * Place. From 3.11 on a loop leaves a mark on the native stack, to which its outermost Python frame
- * leads (3.11: _PyCFrame; later: the entry frame). The native frame around the mark is the loop's.
- * Before, each Python frame has a loop of its own, found by the function's address.
+ * Place. From 3.11 on a loop leaves a mark on the native stack, and its outermost Python frame
+ * leads to this mark (3.11: _PyCFrame; later: the entry frame). The native frame around the mark
+ * is the loop's. Before 3.11 each Python frame has a loop of its own, found by the function's
+ * address.
  *
- * A frame whose function has not begun (it makes its cells, or a coroutine of itself) is none yet, as
- * in Python's own tracebacks: the request is its caller's.
+ * A frame whose function has not begun (it makes its cells, or a coroutine of itself) is left
+ * out, as in Python's own tracebacks: the request counts as its caller's.
  *
- * Deviations. Native frames of the interpreter's own file outside of the innermost Python frame are
- * left out unless HL_CONTROL_INTERPRETER asks for them. Outside of the depth to which a native stack
- * is walked, Python frames go on without native ones. Events in a signal handler inside a record
- * (nested.c) have no Python frames. Before 3.12 a subinterpreter's frames are those of the code that
- * runs it. The first interpreter that is seen in a process is the one that is read. */
+ * Deviations. Native frames of the interpreter's own file outside of the innermost Python frame
+ * are left out unless HL_CONTROL_INTERPRETER asks for them. Beyond the depth of the native walk
+ * Python frames stand without native ones. Events in a signal handler inside a record (nested.c)
+ * have no Python frames. Before 3.12 a subinterpreter's frames are those of the code that runs
+ * it. Only the first interpreter seen in a process is read. */
 #include <elf.h>
 #include "arch.h"
 
@@ -48,7 +50,7 @@
 #define PYTHON_NAME_BYTES 512
 #define PYTHON_FILE_BYTES 1024
 
-/* How the outermost Python frame of a loop shows. */
+/* The sign of a loop's outermost Python frame. */
 enum python_entry { ENTRY_EACH, ENTRY_FLAG, ENTRY_FRAME };
 
 /* Offsets in bytes. */
@@ -68,8 +70,8 @@ struct python_layout {
 /* From 3.11 on co_extra and _co_firsttraceable lie between it and the instructions. */
 #define FIRST_TRACEABLE_BEFORE 16
 
-/* Sources: Include/cpython/frameobject.h (3.8 to 3.10), Include/internal/pycore_frame.h (3.11 on),
-   Include/cpython/pystate.h and code.h of each version. */
+/* Sources: Include/cpython/frameobject.h (3.8 to 3.10), Include/internal/pycore_frame.h (3.11
+   on), Include/cpython/pystate.h and code.h of each version. */
 static const struct python_layout python_layouts[] = {
     [8] = {ENTRY_EACH, false, true, 1, 24, 0, 0, 24, 32, 104, 0, 40, 104, 112, 112, 120, 0, 48, 72},
     [9] = {ENTRY_EACH, false, true, 1, 24, 0, 0, 24, 32, 104, 0, 40, 104, 112, 112, 120, 0, 48, 72},
@@ -101,7 +103,7 @@ static struct {
     uint8_t marks[1u << MARKS_BITS]; /* code_is_kept */
 } python;
 
-/* A Python frame and where its loop stands. */
+/* A Python frame, and the place of its loop. */
 struct python_frame {
     uintptr_t code;
     uint32_t place;  /* of the instruction, in bytes of code */
@@ -109,7 +111,7 @@ struct python_frame {
     uintptr_t mark;  /* an address in the loop's native frame; 0: not known */
 };
 
-/* A stack that was put together. */
+/* A joined stack. */
 struct joined {
     uint64_t frames; /* hash of the Python frames */
     uint32_t native, node, definition;
@@ -123,7 +125,7 @@ struct python_place {
 };
 
 struct python_thread {
-    uint32_t deaths; /* python.deaths when the rest was last forgotten */
+    uint32_t deaths; /* value of python.deaths when this thread last cleared its caches */
     struct joined joined[1u << JOINED_BITS];
     struct python_place places[1u << PLACES_BITS];
     struct python_frame frames[HL_STACK_DEPTH_MAX];
@@ -149,7 +151,7 @@ static uintptr_t dynamic_pointer(const struct module *module, uint64_t value)
 static bool find_exports(const struct module *module, struct exports *exports)
 {
     const Elf64_Ehdr *elf = (const Elf64_Ehdr *)module->start;
-    if (!module->code_end) /* inspect() did not find it well formed */
+    if (!module->code_end) /* inspect() found the module damaged */
         return false;
     const Elf64_Phdr *headers = (const Elf64_Phdr *)(module->start + elf->e_phoff);
     *exports = (struct exports){.bias = module->bias};
@@ -200,8 +202,8 @@ static void python_refuse(uint32_t verdict)
     python_record(verdict);
 }
 
-/* From 3.13 on the interpreter says its own layout, in words behind a cookie. Order: Python 3.13,
-   Include/internal/pycore_debug_offsets.h. */
+/* From 3.13 on the interpreter describes its own layout, in words behind a cookie. Order: Python
+   3.13, Include/internal/pycore_debug_offsets.h. */
 static bool take_debug_offsets(const uint64_t *words, struct python_layout *layout)
 {
     if (!words || memcmp(words, "xdebugpy", 8) != 0 || words[1] >> 16 != python.version >> 16 || words[2] /* free-threaded */ || words[45] != 8)
@@ -223,7 +225,7 @@ static bool take_debug_offsets(const uint64_t *words, struct python_layout *layo
     return true;
 }
 
-/* "3.11.2 (main, ...": as 0x030b0200; 0: not understood. */
+/* "3.11.2 (main, ...)" as 0x030b0200; 0: another form. */
 static uint32_t version_of(const char *text)
 {
     uint32_t parts[3] = {0}, part = 0;
@@ -238,8 +240,8 @@ static uint32_t version_of(const char *text)
     return parts[0] > 255 || parts[1] > 255 || parts[2] > 255 ? 0 : parts[0] << 24 | parts[1] << 16 | parts[2] << 8;
 }
 
-/* Looks whether a new module is a Python interpreter. Under recorder.modules_lock, with signals
-   blocked. */
+/* Checks whether a new module is a Python interpreter. Runs under recorder.modules_lock, with
+   signals blocked. */
 COLD static void python_look_at(const struct module *module)
 {
     struct exports exports;
@@ -274,7 +276,7 @@ COLD static void python_look_at(const struct module *module)
         python_refuse(HL_PYTHON_SYMBOLS);
         return;
     }
-    /* tp_itemsize says that code follows the object, tp_basicsize where it begins */
+    /* tp_itemsize: code follows the object; tp_basicsize: its offset */
     bool fits = minor < 11 || READ(intptr_t, python.code_type, 32) == python.layout.instructions;
     if (minor >= 13)
         fits = take_debug_offsets((const uint64_t *)export_of(&exports, "_PyRuntime").start, &python.layout);

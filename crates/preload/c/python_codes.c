@@ -68,14 +68,14 @@ static uint32_t code_number(uintptr_t object, uint64_t identity)
 
 static uint8_t *code_mark(uintptr_t block) { return &python.marks[block * SPREAD >> (64 - MARKS_BITS)]; }
 
-/* Notes that the threads' caches know this code object. Debug allocators put two words before it. */
+/* Notes that threads' caches hold this code object. Debug allocators put two words before it. */
 static void code_is_kept(uintptr_t code)
 {
     store_relaxed(code_mark(code), 1);
     store_relaxed(code_mark(code - 16), 1);
 }
 
-/* A block is about to be freed: if it may be a code object, all threads forget what they keep. */
+/* Before a block is freed: if it may be a code object, all threads clear their caches. */
 static void python_freed(const void *block)
 {
     uint8_t *mark = code_mark((uintptr_t)block);
@@ -85,7 +85,7 @@ static void python_freed(const void *block)
     __atomic_fetch_add(&python.deaths, 1, __ATOMIC_RELEASE);
 }
 
-/* A Python frame as an address that no code has. */
+/* The address that stands for a Python frame; no code has it. */
 static uint64_t python_ip(struct python_thread *p, const struct python_frame *frame)
 {
     uint64_t sketch = code_sketch(frame->code);
@@ -100,7 +100,7 @@ static uint64_t python_ip(struct python_thread *p, const struct python_frame *fr
     return ip;
 }
 
-/* In a forked child, which numbers codes anew. */
+/* In a forked child: numbers codes anew. */
 static void python_record_again(void)
 {
     if (!python.found)

@@ -1,8 +1,8 @@
-/* Reading the calling thread's Python frames in place (python.c says why). */
+/* Reads the calling thread's Python frames in place (python.c says why). */
 #include "arch.h"
 
-/* The calling thread's state, NULL: it has none. The current state is another thread's where this
-   thread does not hold the lock of an interpreter before 3.12. */
+/* The calling thread's state; NULL: it has none. Before 3.12 this is the thread's own state:
+   without the interpreter's lock, the current state is another thread's. */
 static const uint8_t *python_thread_state(void)
 {
     const uint8_t *own = python.own_thread();
@@ -31,7 +31,7 @@ ALWAYS_INLINE bool is_mark(uintptr_t frame)
     return python.layout.entry == ENTRY_FRAME && READ(uint8_t, frame, python.layout.owner) == OWNED_BY_C_STACK;
 }
 
-/* Whether the frame's function has not begun; *place: its instruction, in bytes of code. */
+/* Whether the frame's function has not begun yet. *place: its instruction, in bytes of code. */
 ALWAYS_INLINE bool is_incomplete(uintptr_t frame, uintptr_t code, uint32_t *place)
 {
     const struct python_layout *l = &python.layout;
@@ -46,8 +46,8 @@ ALWAYS_INLINE bool is_incomplete(uintptr_t frame, uintptr_t code, uint32_t *plac
            READ(uint8_t, frame, l->owner) != OWNED_BY_GENERATOR;
 }
 
-/* Reads the frame at w->frame and goes on to its caller. False: there is none, or it is no frame.
-   *is_whole: its function has begun. */
+/* Reads the frame at w->frame and moves on to its caller. False: there is no frame, or the words
+   are not a frame. *is_whole: the frame's function has begun. */
 ALWAYS_INLINE bool python_step(struct python_walk *w, struct python_frame *out, bool *is_whole)
 {
     const struct python_layout *l = &python.layout;
@@ -74,7 +74,7 @@ ALWAYS_INLINE bool python_step(struct python_walk *w, struct python_frame *out, 
     return true;
 }
 
-/* The same for the next frame whose function has begun. */
+/* python_step() to the next frame whose function has begun. */
 ALWAYS_INLINE bool python_next(struct python_walk *w, struct python_frame *out)
 {
     bool is_whole = false;
@@ -100,7 +100,7 @@ ALWAYS_INLINE uint64_t python_bytes(uint64_t hash, const uint8_t *bytes, uint64_
     return python_mix(hash, word);
 }
 
-/* The letters of a string of Python, and their number of bytes; NULL: it has another form. */
+/* The letters of a Python string, and their number of bytes; NULL: the string has another form. */
 ALWAYS_INLINE const uint8_t *python_letters(uintptr_t text, uint64_t *bytes)
 {
     uint32_t state = READ(uint32_t, text, 32), letter_bytes = state >> 2 & 7;
@@ -109,8 +109,9 @@ ALWAYS_INLINE const uint8_t *python_letters(uintptr_t text, uint64_t *bytes)
     return is_compact ? (const uint8_t *)text + (is_ascii ? python.layout.ascii_bytes : python.layout.unicode_bytes) : NULL;
 }
 
-/* What a code object says of itself: the hash of its qualified name, its first line, file and table
-   of lines. Code that is made again and again has new addresses, or those of other code. */
+/* The identity of a code object: a hash of its qualified name, first line, file and table of
+ * lines. Its address does not identify it: code that a program makes again and again gets new
+ * addresses, or those of earlier code. */
 static uint64_t code_identity(uintptr_t code)
 {
     const struct python_layout *l = &python.layout;
@@ -121,7 +122,7 @@ static uint64_t code_identity(uintptr_t code)
     return python_bytes(hash, (const uint8_t *)lines + 32, READ(uint64_t, lines, 16));
 }
 
-/* What quickly tells most code objects from others that lay at their address. */
+/* A cheap hash that distinguishes most code objects from earlier ones at the same address. */
 ALWAYS_INLINE uint64_t code_sketch(uintptr_t code)
 {
     const struct python_layout *l = &python.layout;
@@ -129,7 +130,7 @@ ALWAYS_INLINE uint64_t code_sketch(uintptr_t code)
     return words ^ (uint64_t)READ(uint32_t, code, l->line) << 40 ^ READ(uint64_t, code, l->qualname) << 3 ^ code;
 }
 
-/* A hash of the innermost frames, as many as a stack has; 0: there are none. */
+/* A hash of the innermost frames, at most as many as a stack has; 0: there are none. */
 static uint64_t python_hash(const uint8_t *thread)
 {
     struct python_walk w = python_begin(thread);
@@ -140,7 +141,7 @@ static uint64_t python_hash(const uint8_t *thread)
     return hash;
 }
 
-/* Whether the words of one frame and of its code are there and look right. */
+/* Whether the words of one frame and of its code are readable and look right. */
 static bool frame_is_plausible(const struct python_walk *w)
 {
     const struct python_layout *l = &python.layout;

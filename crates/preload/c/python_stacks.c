@@ -1,14 +1,14 @@
-/* Puts Python's frames between the native ones of a stack, and knows the stacks that were put
-   together before (python.c says how). */
+/* Puts Python's frames between the native ones of a stack, and remembers the joined stacks
+   (python.c says how). */
 #include "arch.h"
 
-/* The frames of two stacks, innermost first, into `ips`. */
+/* Joins the frames of two stacks into `ips`, innermost first. */
 struct joint {
     const struct step *steps;
-    uint32_t step_count, step; /* native frames, and those taken */
+    uint32_t step_count, step; /* native frames, and those already taken */
     uint64_t *ips;
     uint32_t count, most;
-    bool in_python; /* a Python frame lies further in */
+    bool in_python; /* a Python frame was taken already */
 };
 
 static void joint_add(struct joint *j, uint64_t ip)
@@ -17,7 +17,7 @@ static void joint_add(struct joint *j, uint64_t ip)
         j->ips[j->count++] = ip;
 }
 
-/* Takes native frames up to number `end`. */
+/* Takes native frames up to index `end`. */
 static void joint_native(struct joint *j, uint32_t end)
 {
     bool keeps_all = recorder.control->flags & HL_CONTROL_INTERPRETER;
@@ -28,7 +28,7 @@ static void joint_native(struct joint *j, uint32_t end)
     }
 }
 
-/* The native frame of the loop that ends with `entry`; step_count: not found. */
+/* The index of the native frame of the loop that ends with `entry`; step_count: not found. */
 static uint32_t joint_loop(const struct joint *j, const struct python_frame *entry)
 {
     for (uint32_t i = j->step; i < j->step_count; i++) {
@@ -55,7 +55,7 @@ static uint32_t put_together(struct thread *t, struct python_thread *p, uint32_t
         j.in_python = true;
         for (; first <= last; first++)
             joint_add(&j, python_ip(p, &p->frames[first]));
-        /* the loop has no other Python frames */
+        /* the loop has no further Python frames */
         joint_native(&j, loop < j.step_count ? loop + 1 : loop);
     }
     joint_native(&j, j.step_count);
@@ -79,8 +79,8 @@ static struct joined *joined_place(struct thread *t, uint64_t frames, uint32_t n
     return &t->python->joined[python_mix(frames, native) >> (64 - JOINED_BITS)];
 }
 
-/* All native frames of the stack at `at`, into t->steps. The cache mostly has them: the stack's
-   native node was found just now. */
+/* Puts all native frames of the stack at `at` into t->steps. The cache usually has them, because
+   the stack's native node was found just before. */
 static void native_steps(struct thread *t, struct registers at)
 {
     struct walk w = {.kept = 0};
@@ -97,7 +97,7 @@ static void native_steps(struct thread *t, struct registers at)
         t->steps[t->step_count++] = (struct step){.at = at};
 }
 
-/* Puts a stack together that is not among the joined ones. Returns `node` if it cannot. */
+/* Joins a stack that is not remembered. Returns `node` on failure; 0: recording was cut. */
 static __attribute__((noinline)) uint32_t python_join(struct thread *t, struct registers at, const uint8_t *thread, uint64_t hash, uint32_t node, uint64_t words)
 {
     struct python_thread *p = t->python;
@@ -112,8 +112,8 @@ static __attribute__((noinline)) uint32_t python_join(struct thread *t, struct r
     restore_signals(&signals);
     if (!room_for_steps(t, frames, words))
         return 0;
-    /* From here on the cache of the last stack holds this one: define() spares its nodes. It is no
-       stack that walk() could use. */
+    /* From here on the cache of the last stack holds the joined one, so that define() spares its
+       nodes. walk() could not use this stack. */
     t->frame_count = 0;
     struct node made = {0, 0};
     uint32_t path = 0;

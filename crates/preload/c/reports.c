@@ -1,8 +1,9 @@
-/* What the library of memory reporters (crates/reporter) asks of the recorder: the usable size of a
- * block without a record that the program used it, the allocator behind the hooks, and, where the
- * drainer wants them (HL_CONTROL_REPORTS), records of the blocks that reporters name.
+/* The recorder's interface for the library of memory reporters (crates/reporter): the usable
+ * size of a block, without a record that the program asked for it; the allocator behind the
+ * hooks; and, if the drainer wants them (HL_CONTROL_REPORTS), records of the blocks that
+ * reporters name.
  *
- * Reporters are asked between two marks, so that readers know what belongs together. */
+ * Reporters are asked between two marks, so that readers know which records belong together. */
 
 #define REPORTED 1u
 #define INSIDE 2u
@@ -41,8 +42,8 @@ static void record_report(struct registers at, const void *block, uint64_t insid
     leave(t, 3);
 }
 
-/* The usable size of a block; with REPORTED a reporter names the block. With INSIDE the address is
-   read by nobody, and the size is 0. */
+/* The usable size of a block. With REPORTED a reporter names the block. With INSIDE the address
+   lies inside a block: nothing reads it, and the size is 0. */
 EXPORT size_t heaplab_report_block(const void *block, uint32_t flags)
 {
     struct registers at = CALLER();
@@ -51,14 +52,15 @@ EXPORT size_t heaplab_report_block(const void *block, uint32_t flags)
     return flags & INSIDE || !resolve() ? 0 : next.malloc_usable_size((void *)block);
 }
 
-/* Reporters are asked from here on, or have been asked. */
+/* Marks the begin or the end of a pass over the reporters. */
 EXPORT void heaplab_report_pass(uint32_t begins)
 {
     if (wants_reports())
         mark(begins ? "heaplab: reporters asked" : "heaplab: reporters answered", (uintptr_t)__builtin_dwarf_cfa());
 }
 
-/* `ask` is called after each mark that the program sets itself; returns whether it will be. */
+/* Registers `ask` to be called after each mark that the program itself sets. Returns whether it
+   will be called. */
 EXPORT uint32_t heaplab_report_on_mark(void (*ask)(void))
 {
     if (!recorder_ready() || !wants_reports())

@@ -25,7 +25,7 @@ pub const CONTROL_STOPPED: u32 = 2;
 pub const CONTROL_MEMORY: u32 = 1;
 /// [`Control::flags`]: stacks have Python's frames.
 pub const CONTROL_PYTHON: u32 = 2;
-/// [`Control::flags`]: and all native frames of the interpreter between them.
+/// [`Control::flags`]: also has all native frames of the interpreter between Python's.
 pub const CONTROL_INTERPRETER: u32 = 4;
 /// [`Control::flags`]: processes write [`REPORT`].
 pub const CONTROL_REPORTS: u32 = 8;
@@ -253,7 +253,7 @@ pub struct Code {
     pub file_bytes: u32,
 }
 
-/// What became of Python's frames in an image.
+/// The fate of Python's frames in an image.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Python {
@@ -271,12 +271,12 @@ pub const PYTHON_READ: u32 = 1;
 pub const PYTHON_VERSION: u32 = 2;
 /// [`Python::verdict`]: the interpreter exports too few symbols.
 pub const PYTHON_SYMBOLS: u32 = 3;
-/// [`Python::verdict`]: frames do not look as those of this version do.
+/// [`Python::verdict`]: frames do not look like those of this version.
 pub const PYTHON_LAYOUT: u32 = 4;
 /// [`Python::verdict`]: another implementation of Python.
 pub const PYTHON_NOT_CPYTHON: u32 = 5;
 
-/// Marks a node's address as a Python frame: the line, and above it the number of the code.
+/// Marks a node's address as a Python frame: the line in the low bits, the code's number above.
 pub const PYTHON_FRAME: u64 = 0x8000_0000_0000_0000;
 /// Bits of the line; the number has as many.
 pub const PYTHON_LINE_BITS: u32 = 24;

@@ -62,7 +62,7 @@ pub struct Image {
     build_id: Option<BuildId>,
     debug_link: Option<(Vec<u8>, u32)>,
     alternate_link: Option<(Vec<u8>, BuildId)>,
-    /// The id that sharing files know it by, beside the build id.
+    /// The id by which files that share it know it, beside the build id.
     shared_id: Option<BuildId>,
     decompressed: Vec<(SectionIndex, Vec<u8>)>,
     split_index: OnceCell<SplitIndex>,

@@ -40,7 +40,7 @@ pub struct ModuleReport {
 
 /// Resolves `addresses` of the module recorded as `path` with `build_id` (hexadecimal; empty: none
 /// recorded). Calls `each` with the index of an address and its [`Place`]s, innermost first (empty:
-/// nothing contains it).
+/// no function contains the address).
 ///
 /// `addresses` count as in the file; for a return address pass one less. A file with another build
 /// id than `build_id` is not used, nor is another module's debug file; [`ModuleReport::notes`] says

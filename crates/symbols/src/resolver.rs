@@ -97,8 +97,9 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// The units in other files that say more of `addresses`, each once. Ask for them, and answer
-    /// by [`Resolver::add_split`], before resolving these addresses: a unit is looked at once.
+    /// The units in other files with more about `addresses`, each once. Find these units, and pass
+    /// them to [`Resolver::add_split`], before resolving the addresses: the resolver looks for a
+    /// unit only once.
     pub fn split_units(&self, addresses: &[u64]) -> Vec<SplitUnit> {
         let Some(context) = &self.debug else { return Vec::new() };
         let mut units = BTreeMap::new();

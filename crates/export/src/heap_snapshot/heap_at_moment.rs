@@ -1,7 +1,7 @@
-//! A heap that ran a workload as far as a moment, with the live blocks and where they lie.
+//! A heap that ran a workload up to a moment, with the live blocks and their places.
 //!
-//! The workload runs as in a replay, in this process: what is asked is where things are, not how
-//! much time they take.
+//! The workload runs in this process as in a replay: the question is where bytes are, not how much
+//! time they take.
 
 use super::WalkedHeap;
 use crate::{About, ExportError, LiveBlock, LiveBlocks};
@@ -24,7 +24,7 @@ pub struct HeapAtMoment {
 }
 
 impl HeapAtMoment {
-    /// Runs the workload on `heap` as far as the moment `at` (with `is_end`, all of it).
+    /// Runs the workload on `heap` up to the moment `at` (with `is_end`, all of it).
     ///
     /// # Errors
     /// The recording cannot be read or compiled, its events are not in order, or the heap cannot
@@ -36,7 +36,7 @@ impl HeapAtMoment {
         at: &Moment,
         is_end: bool,
     ) -> Result<HeapAtMoment, ExportError> {
-        // A moment before the first event has the number of the first row as well.
+        // A moment before the first event has the number of the first row too.
         let rows = match at {
             _ if is_end => u64::MAX,
             Moment { row: 0, live, .. } if live.objects == 0 => 0,
@@ -65,8 +65,8 @@ impl HeapAtMoment {
         Ok(HeapAtMoment { standing, blocks, arenas })
     }
 
-    /// Committed bytes when the heap was walked, and afterwards, where they differ: a heap that
-    /// gives memory back in a thread of its own does so while it is walked.
+    /// Committed bytes when the heap was walked, and afterwards, if they differ: a heap that gives
+    /// memory back in a thread of its own may do so during the walk.
     pub fn changed_bytes(&self) -> Option<(u64, u64)> {
         let walked = self.standing.parts.iter().map(Part::own_bytes).sum();
         let after = self.standing.footprint.committed_bytes?;

@@ -1,5 +1,5 @@
-//! A heap that ran a real workload, as a heap snapshot: all that it has committed, and every live
-//! block in it.
+//! A heap that ran a real workload, as a heap snapshot: all committed bytes, with every live block
+//! inside.
 
 use heaplab_arena::Arenas;
 use heaplab_export::{About, HeapAtMoment};
@@ -31,8 +31,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// What the file has is what the heap's footprint says is committed, to the byte, and every
-/// live block lies in it.
+/// The file's bytes equal the committed bytes of the heap's footprint, and every live block lies in
+/// the file.
 fn check(bundle: &Bundle, names: &[&str]) {
     let (tables, all) = (bundle.tables(), Selection::default());
     let profile =

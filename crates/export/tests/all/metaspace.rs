@@ -81,8 +81,8 @@ fn what_is_retained_is_what_is_committed() {
     }
 }
 
-/// An id in two files of a recording is one thing: a block of one type, a chunk of one size or one
-/// that grew.
+/// Two files of a recording use an id for the same thing: a block of one type, a chunk of one size
+/// or one that grew.
 #[test]
 fn ids_last_from_one_moment_to_another() {
     let (events, tables) = recorded(LOGS[0]);

@@ -234,7 +234,7 @@ fn functions_that_the_linker_threw_away_name_nothing() {
     if !have(&BINUTILS) {
         return;
     }
-    // Large enough to cover the real code, if it began at 0.
+    // Large enough to cover the real code if the symbol began at 0.
     let folder = tempfile::tempdir().unwrap();
     let body: String =
         (0..4000).map(|number| format!("  x = x * {number} + array[x & 7];\n")).collect();
