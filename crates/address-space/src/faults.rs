@@ -1,9 +1,8 @@
 //! Faults that a test places: the n-th call of a kind fails as if the kernel had refused it.
 //!
-//! This is fault injection by counting: run a workload once and count its calls, then run it again
-//! for every n with the n-th call failing, and check after each that nothing was lost. A heap in
-//! production has no `Faults`, and pays one test of a pointer on calls that go to the kernel
-//! anyway.
+//! Counting places the faults: run a workload once and count its calls, then run it again for every
+//! n with the n-th call failing, and check after each run that nothing was lost. A heap in
+//! production has no `Faults`; it pays one test of a pointer on calls that go to the kernel anyway.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

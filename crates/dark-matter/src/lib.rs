@@ -1,10 +1,11 @@
 //! Dark matter: the live blocks of a recording that no memory reporter names, and those that two
-//! name.
+//! reporters name.
 //!
 //! A program with reporters (crates/reporter), recorded with `heaplab record --dmd`, has a `report`
-//! row for each block that a reporter names, between two marks ([`ASKED`], [`ANSWERED`]).
-//! [`find`] takes the last time that the reporters were asked, and divides the blocks live then.
-//! What a reporter names that is no live block has its own list: freed before, or never a block.
+//! row for each block that a reporter names, between two marks ([`ASKED`], [`ANSWERED`]). [`find`]
+//! takes the last pass over the reporters and divides the blocks live at that moment. Reported
+//! addresses without a live block have their own list: the block was freed before, or never
+//! existed.
 //!
 //! Source: Firefox's DMD (dark matter detector), whose lists of unreported, once-reported and
 //! twice-reported blocks these are. Deviations: bytes are usable bytes with slop beside them, and
@@ -18,10 +19,10 @@ pub use text::{render, section};
 
 use serde::Serialize;
 
-/// Why there is nothing to say.
+/// Why there is no result.
 #[derive(Debug, thiserror::Error)]
 pub enum DarkMatterError {
-    /// The recording has no such rows.
+    /// The recording has no `report` rows.
     #[error(
         "no memory reporter named a block during this recording: record a program that links \
          heaplab-reporter with `heaplab record --dmd`, and ask its reporters while they are there \
@@ -40,7 +41,7 @@ pub struct Blocks {
     pub count: u64,
     /// Their usable bytes.
     pub usable_bytes: u64,
-    /// Of these, what was not asked for.
+    /// Usable bytes beyond the requested ones.
     pub slop_bytes: u64,
 }
 
@@ -49,13 +50,13 @@ pub struct Blocks {
 pub struct Group {
     /// The blocks.
     pub blocks: Blocks,
-    /// Where they were allocated, innermost first.
+    /// The stack of their allocation, innermost frame first.
     pub allocated_at: Vec<String>,
-    /// Where reporters named them; one stack a report.
+    /// The stacks of their reports, one a report.
     pub reported_at: Vec<Vec<String>>,
 }
 
-/// Blocks that are alike in how often they are reported.
+/// Blocks reported equally often.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct List {
     /// All of them.
@@ -64,25 +65,26 @@ pub struct List {
     pub groups: Vec<Group>,
 }
 
-/// The heap as the reporters see it, the last time they were asked.
+/// The heap as the reporters saw it when they were last asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DarkMatter {
-    /// How often they were asked and named blocks.
+    /// Number of passes in which reporters named blocks.
     pub asked: u64,
-    /// When that time was, since the recording began.
+    /// Time of the last pass, since the recording began.
     pub time_ns: u64,
-    /// Whether they answered to the end: the program may have ended in between.
+    /// Whether the reporters answered to the end: the program may have ended before.
     pub is_whole: bool,
-    /// All blocks that were live then.
+    /// All blocks live at that time.
     pub live: Blocks,
     /// Named by no reporter.
     pub unreported: List,
     /// Named by one, once.
     pub once: List,
-    /// Named more often: counted twice.
+    /// Named more than once, so counted twice.
     pub twice: List,
-    /// Reports that name no live block, by where they were made: a count each.
+    /// Reports without a live block: their number, and the stack that made them.
     pub of_nothing: Vec<(u64, Vec<String>)>,
-    /// Reports of blocks that a forked child has from its parent, or that were made meanwhile.
+    /// Reports of blocks that a forked child got from its parent, or of blocks born during the
+    /// pass.
     pub set_aside: u64,
 }

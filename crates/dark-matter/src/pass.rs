@@ -1,13 +1,14 @@
-//! Two passes over the events: the last time that reporters were asked, and the blocks then.
+//! Two passes over the events: the first finds the last time that reporters were asked, the second
+//! divides the blocks of that time.
 
 use crate::{Blocks, DarkMatter, DarkMatterError, Group, List};
 use heaplab_trace::tables::Tables;
 use heaplab_trace::{Event, EventSource, Flags, Op, StackId, TraceError};
 use std::collections::HashMap;
 
-/// The mark at which reporters are asked (crates/preload/c/reports.c).
+/// The mark before reporters are asked (crates/preload/c/reports.c).
 pub const ASKED: &str = heaplab_trace::REPORTERS_ASKED;
-/// The mark at which they have answered.
+/// The mark after they have answered.
 pub const ANSWERED: &str = heaplab_trace::REPORTERS_ANSWERED;
 
 #[derive(Clone, Copy)]
@@ -18,9 +19,9 @@ struct Live {
     arena: u32,
 }
 
-/// Divides the blocks of one process (or of all, where that was selected) that were live when its
-/// reporters were last asked and named a block: at a program's end they may be gone already.
-/// `events` gives the same rows at each call.
+/// Divides the blocks of one process (or of all, if selected) that were live when its reporters
+/// were last asked and named a block. A later question without a named block does not count: at a
+/// program's end the reporters may be gone. `events` gives the same rows at each call.
 ///
 /// # Errors
 /// Reporters were never asked, or the events cannot be read.
@@ -76,14 +77,15 @@ fn is_mark(event: &Event, tables: &Tables, name: &str) -> bool {
 #[derive(Default)]
 struct Found {
     live: HashMap<u64, Live>,
-    /// Where the live blocks of before the question were named.
+    /// The stacks of reports on each block that was live before the question.
     reports: HashMap<u64, Vec<StackId>>,
     of_nothing: HashMap<StackId, u64>,
     set_aside: u64,
 }
 
 impl Found {
-    /// Follows births and deaths. What is born while reporters answer is theirs.
+    /// Follows births and deaths. Leaves out blocks born while reporters answer: they are the
+    /// reporters' own.
     fn lives(&mut self, event: &Event, is_asked: bool) {
         if !event.counts() {
             return;
@@ -167,9 +169,8 @@ impl List {
     }
 }
 
-/// A stack as text: what every stack begins with, the allocator's and the reporters' own
-/// functions, is left out. Debug information names inlined functions without their module, so the
-/// file says whose they are, too.
+/// A stack as text, without its innermost frames in the allocator and in the reporters. Debug
+/// information names inlined functions without their module, so a frame's file counts too.
 fn frames_of(tables: &Tables, stack: StackId) -> Vec<String> {
     const OWN: [&str; 13] = [
         "core::",
@@ -202,7 +203,7 @@ fn frames_of(tables: &Tables, stack: StackId) -> Vec<String> {
         .zip(&labels)
         .take_while(|(frame, label)| is_own(label) || is_of_own_file(**frame))
         .count();
-    // A stack of nothing else says more whole.
+    // A stack with no other frames is shown whole.
     if own == labels.len() { labels } else { labels[own..].to_vec() }
 }
 

@@ -8,7 +8,7 @@ use heaplab_text::words::{bytes, count, duration, percent, plural, so_many};
 /// Frames of a stack that are shown.
 const FRAMES: usize = 8;
 
-/// The lists as text, each with as many groups as `look` says.
+/// The lists as text, each with as many groups as `look` allows.
 pub fn render(found: &DarkMatter, process: &str, look: &Look) -> String {
     let mut out = Paint::new(look.width, look.colour);
     out.title(&cut(&format!("Dark matter of {process}"), look.width));
@@ -16,7 +16,7 @@ pub fn render(found: &DarkMatter, process: &str, look: &Look) -> String {
     out.finish()
 }
 
-/// The same below a heading of somebody else's text.
+/// The lists below the caller's own heading.
 pub fn section(out: &mut Paint, found: &DarkMatter, look: &Look) {
     let asked = match found.asked {
         1 => "The reporters were asked once".to_owned(),

@@ -50,7 +50,7 @@ fn blocks_are_unreported_reported_once_or_twice() {
         born(0, 100, 1),
         born(1, 200, 1),
         born(2, 300, 2),
-        // An earlier question counts no more.
+        // An earlier question does not count any more.
         at_mark(QUESTION),
         reported(0, 4),
         at_mark(ANSWER),
@@ -65,7 +65,7 @@ fn blocks_are_unreported_reported_once_or_twice() {
         reported(3, 5),
         of_nothing,
         at_mark(ANSWER),
-        // What happens later does not either.
+        // Later events do not count either.
         freed(4),
         at_mark(2),
         // Reporters that are gone name nothing.

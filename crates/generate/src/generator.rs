@@ -1,4 +1,4 @@
-//! Gives the events of a statement, and counts what it gives.
+//! Generates the events of a workload and counts them.
 
 use crate::lifetimes::Living;
 use crate::random::Random;
@@ -8,24 +8,24 @@ use heaplab_trace::bundle::Meta;
 use heaplab_trace::tables::{Arena, Process, Tables, Thread};
 use heaplab_trace::{Event, EventSink, EventSource, FREED_BY_PROGRAM, ObjectId, Op, TraceError};
 
-/// Births whose events are given at once.
+/// Births whose events form one batch.
 const BATCH_BIRTHS: u64 = 512;
 /// Time between two births.
 const GAP_NS: u64 = 100;
 
-/// What was given.
+/// Counts of the generated events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Objects born.
     pub births: u64,
     /// Their bytes.
     pub born_bytes: u64,
-    /// Of them, up to each of [`BOUNDS`].
+    /// Births of at most the bytes of each of [`BOUNDS`].
     pub up_to: [u64; 3],
     /// Births that were followed by one of the same size.
     pub same: u64,
-    /// Objects that lived when phases ended, and those of them that died there; of generational,
-    /// those that left youth, and those that died then.
+    /// Objects live at the ends of phases; `died` has those that died there. For generational:
+    /// objects that left youth; `died` has those that died then.
     pub judged: u64,
     /// See `judged`.
     pub died: u64,
@@ -41,7 +41,7 @@ pub struct Counts {
     pub collections: u64,
 }
 
-/// Gives the events of a workload.
+/// Generates the events of a workload.
 #[derive(Debug)]
 pub struct Generator {
     spec: Spec,
@@ -80,10 +80,10 @@ impl Generator {
         &self.counts
     }
 
-    /// Gives every event to `sink`; `progress` hears how many objects were born so far.
+    /// Passes every event to `sink`, and the number of objects born so far to `progress`.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// The errors of the sink.
     pub fn write(
         &mut self,
         sink: &mut impl EventSink,
@@ -111,7 +111,7 @@ impl Generator {
         }
     }
 
-    /// What a bundle says of the workload.
+    /// The bundle's facts on the workload.
     pub fn meta(&self) -> Meta {
         Meta {
             program: format!("heaplab generate {}", self.spec),
@@ -124,7 +124,7 @@ impl Generator {
         self.counts.births * GAP_NS
     }
 
-    /// One birth and what follows from it.
+    /// One birth and its consequences.
     fn step(&mut self, batch: &mut Vec<Event>) {
         self.begin_phase();
         let object = self.counts.births;
@@ -161,7 +161,7 @@ impl Generator {
         }
     }
 
-    /// Births before the large arrays of Dart's test die: two thirds.
+    /// Number of births before the large arrays of Dart's test die: two thirds of all.
     fn fragments(&self) -> u64 {
         (self.spec.births * 2).div_ceil(3)
     }

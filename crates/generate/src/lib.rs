@@ -1,13 +1,12 @@
-//! Workloads from stated distributions, for whoever designs a heap and wants to know what it does
-//! with sizes and lifetimes of a known shape. What is generated proves nothing about a real
-//! program.
+//! Workloads from stated distributions. They show a designer of heaps what a heap does with sizes
+//! and lifetimes of a known shape. A generated workload proves nothing about a real program.
 //!
-//! A [`Spec`] says sizes and lifetimes; a [`Generator`] gives the events, in memory that grows with
-//! the live objects only; its [`Statement`] holds what was stated against what was reached.
+//! A [`Spec`] states sizes and lifetimes. A [`Generator`] generates the events, in memory that
+//! grows with the live objects only. Its [`Statement`] compares the stated figures with the reached
+//! ones.
 //!
-//! The same spec gives the same events for all time: the generator is xoshiro256** seeded by
-//! splitmix64 ([`random`]), written here, and nothing is computed with floating point but the
-//! statement.
+//! The same spec gives the same events for all time. The generator is xoshiro256** seeded by
+//! splitmix64 ([`random`]), written here, and only the statement is computed with floating point.
 
 pub mod generator;
 mod lifetimes;

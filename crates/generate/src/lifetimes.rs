@@ -1,5 +1,4 @@
-//! Which objects a birth ends, for each rule of lifetimes. Slots hold ids; a rule says what dies
-//! after each birth.
+//! Rules of lifetimes: each decides which objects die after each birth. Slots hold ids.
 
 use crate::random::Random;
 use crate::spec::{Lifetimes, Spec};
@@ -10,10 +9,10 @@ use std::collections::VecDeque;
 const NONE: ObjectId = ObjectId::MAX;
 /// Keys of a cache for each of its slots.
 const KEYS_A_SLOT: u64 = 10;
-/// Young objects of a generational workload for each old one, as a divisor.
+/// Number of young objects of a generational workload for each old one.
 const OLD_A_YOUNG: u64 = 8;
 
-/// The objects that live, under a rule.
+/// The live objects under a rule.
 #[derive(Debug)]
 pub(crate) enum Living {
     Phase(Vec<ObjectId>),
@@ -43,8 +42,8 @@ impl Living {
         }
     }
 
-    /// `object` was born: what dies by it. For generational, also whether an object was let grow
-    /// old or died young.
+    /// Handles the birth of `object`: adds the objects that die by it to `dead`. Returns, for
+    /// generational only, whether an object that left youth died (`None`: none left youth).
     pub(crate) fn born(
         &mut self,
         object: ObjectId,
@@ -85,7 +84,8 @@ impl Living {
                 return Some(dies);
             }
             Living::Fragmentation { large, small } => {
-                // The last third belongs to neither.
+                // The arrays alternate. The last third of the births is neither kind; no phase ends
+                // after them.
                 let of = if large.len() <= small.len() { large } else { small };
                 of.push(object);
                 NONE
@@ -95,7 +95,8 @@ impl Living {
         None
     }
 
-    /// A phase has ended: what dies by that, in the order of birth.
+    /// Handles the end of a phase: adds the objects that die by it to `dead`, in the order of
+    /// birth.
     pub(crate) fn phase_ended(&mut self, die: u64, random: &mut Random, dead: &mut Vec<ObjectId>) {
         match self {
             Living::Phase(objects) => objects.retain(|object| {
@@ -109,12 +110,12 @@ impl Living {
     }
 }
 
-/// A cache that evicts what was used least recently.
+/// A cache that evicts the least recently used object.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    /// Of each key: where it is kept, or none.
+    /// By key: the slot that holds it, or none.
     slot_of: Vec<u32>,
-    /// Of each slot: object, key, and neighbours in order of use; slot 0 is the ends of that list.
+    /// By slot: object, key, and neighbours in order of use; slot 0 holds both ends of that list.
     slots: Vec<Slot>,
     most: usize,
     /// Running sums of the keys' weights.
@@ -144,7 +145,8 @@ impl Cache {
         }
     }
 
-    /// Asks for keys until one is missing, and puts `object` in for it. Gives what is evicted.
+    /// Asks for keys until one is missing, and stores `object` under it. Returns the evicted
+    /// object.
     fn put(&mut self, object: ObjectId, random: &mut Random) -> ObjectId {
         loop {
             let chosen = random.below(self.sums[self.sums.len() - 1]);
@@ -197,7 +199,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against a list that is searched: who was used least recently goes, and no other.
+        /// Compares with a searched list: exactly the least recently used object goes.
         #[test]
         fn the_cache_evicts_what_was_used_least_recently(most in 1usize..20, births in 1u64..300, seed: u64) {
             let mut cache = Cache::new(most);

@@ -1,5 +1,5 @@
 //! xoshiro256** 1.0 (Blackman, Vigna 2018), seeded by splitmix64 as its authors advise. Written
-//! here because the numbers may never change: a bundle is named by its seed.
+//! here because the numbers may never change: a bundle's name contains its seed.
 
 /// The generator.
 #[derive(Clone, Debug)]
@@ -32,8 +32,7 @@ impl Random {
         result
     }
 
-    /// A number below `limit`, which is not 0; each as likely as the others to within 2^-64 x
-    /// limit.
+    /// A number below `limit`, which is not 0. Probabilities are equal to within 2^-64 x limit.
     pub fn below(&mut self, limit: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(limit)) >> 64) as u64
     }

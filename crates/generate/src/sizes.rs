@@ -1,10 +1,10 @@
-//! Which sizes are asked for, how often, and how often a size follows itself.
+//! Requested sizes: their weights, and how often a size follows itself.
 //!
 //! `octane` and `web` are the mixes of "Reducing heap fragmentation in V8" (its section Insights):
-//! 77 / 93 / 99 and 87 / 93 / 98 % of allocations up to 80 / 128 / 256 bytes; 40-60 % and 30-40 %
-//! of allocations are followed by one of the same size, of which the middles are taken. The
-//! document says no more, so that this is ours: within a class all multiples of 8 from 16 on are as
-//! likely; above 256 bytes each doubling up to 16 KiB is half as likely as the one before.
+//! 77 / 93 / 99 and 87 / 93 / 98 % of allocations up to 80 / 128 / 256 bytes. 40-60 % and 30-40 %
+//! of allocations are followed by one of the same size; the middles are taken. The document says no
+//! more. The rest is chosen here: within a class all multiples of 8 from 16 on are equally likely;
+//! above 256 bytes each doubling up to 16 KiB is half as likely as the one before.
 
 use crate::random::Random;
 use std::fs::File;
@@ -14,12 +14,12 @@ use std::io::Read;
 pub const BOUNDS: [u64; 3] = [80, 128, 256];
 /// Largest size of the mixes.
 const MIX_BYTES_MAX: u64 = 16 << 10;
-/// Largest size that can be asked for.
+/// Largest size of a request.
 pub const SIZE_MAX: u64 = 1 << 30;
 /// Sizes that a table may have.
 pub const ROWS_MAX: usize = 1 << 20;
 
-/// Largest file of sizes that is read, bytes.
+/// Largest accepted file of sizes, bytes.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Reads a file of sizes.
@@ -41,12 +41,12 @@ pub fn read_file(path: &str) -> Result<String, String> {
 /// Sizes with their weights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    /// Rising: size and weight, which is not 0.
+    /// Size and weight, rising by size; weights are not 0.
     rows: Vec<(u64, u64)>,
-    /// Of a million allocations, how many are followed by one of the same size; `None`: as it
-    /// happens.
+    /// Of a million allocations, the number followed by one of the same size; `None`: not
+    /// controlled.
     pub same: Option<u64>,
-    /// The sizes are a mix of the document.
+    /// Whether the sizes are a mix of the document.
     pub is_mix: bool,
 }
 
@@ -54,7 +54,7 @@ impl Sizes {
     /// Sizes with weights, in any order.
     ///
     /// # Errors
-    /// What is wrong with them, in words.
+    /// The mistake, in words.
     pub fn new(mut rows: Vec<(u64, u64)>, same: Option<u64>) -> Result<Sizes, String> {
         rows.retain(|(_, weight)| *weight > 0);
         rows.sort_unstable();
@@ -85,7 +85,7 @@ impl Sizes {
             rows.extend(sizes.map(|size| (size, weight)));
             (from, before) = (bound + 8, percentage);
         }
-        // Each doubling has half of what is left, the last one all of it.
+        // Each doubling gets half of the remaining weight, the last one all of it.
         let mut left = (100 - before) * 1_000_000;
         while from <= MIX_BYTES_MAX {
             let end = (from - 8) * 2;
@@ -109,10 +109,10 @@ impl Sizes {
         Sizes { rows: vec![(size, 1)], same: None, is_mix: false }
     }
 
-    /// Every multiple of 8 from `least` to `most`, as likely as any other.
+    /// All multiples of 8 from `least` to `most`, equally likely.
     ///
     /// # Errors
-    /// There is none, or there are too many.
+    /// There are none, or too many.
     pub fn uniform(least: u64, most: u64) -> Result<Sizes, String> {
         if most > SIZE_MAX || most.saturating_sub(least) / 8 >= ROWS_MAX as u64 {
             return Err(format!(
@@ -125,11 +125,11 @@ impl Sizes {
         )
     }
 
-    /// Reads lines `size` or `size,weight`; a first line of words and lines that begin with # are
-    /// skipped.
+    /// Parses lines `size` or `size,weight`; skips a first line of words and lines that begin with
+    /// #.
     ///
     /// # Errors
-    /// The line that is none, with its number.
+    /// A bad line, with its number.
     pub fn read(text: &str) -> Result<Sizes, String> {
         let mut rows = Vec::new();
         for (index, line) in text.lines().enumerate() {
@@ -156,7 +156,7 @@ impl Sizes {
         Sizes::new(rows, None)
     }
 
-    /// The part of all weights that sizes up to `bound` have.
+    /// The share of the weights of sizes up to `bound`.
     pub fn share(&self, bound: u64) -> f64 {
         let sum = |rows: &[(u64, u64)]| rows.iter().map(|(_, weight)| *weight as f64).sum::<f64>();
         sum(&self.rows[..self.rows.partition_point(|(size, _)| *size <= bound)]) / sum(&self.rows)
@@ -168,7 +168,7 @@ impl Sizes {
         self.rows.iter().map(|(size, weight)| *size as f64 * *weight as f64).sum::<f64>() / total
     }
 
-    /// The part of independent draws that equal the draw before.
+    /// The share of independent draws that equal the previous draw.
     pub fn chance_of_same(&self) -> f64 {
         let total: f64 = self.rows.iter().map(|(_, weight)| *weight as f64).sum();
         self.rows
@@ -182,10 +182,10 @@ impl Sizes {
 #[derive(Clone, Debug)]
 pub struct Drawer {
     sizes: Sizes,
-    /// Rows that are drawn now, and running sums of their weights.
+    /// The current rows, and running sums of their weights.
     now: Vec<u64>,
     sums: Vec<u64>,
-    /// Of a million draws, how many repeat the one before whatever it was.
+    /// Of a million draws, the number of forced repetitions of the previous draw.
     repeats: u64,
     before: Option<u64>,
 }
@@ -200,13 +200,13 @@ impl Drawer {
         drawer
     }
 
-    /// From here on, only half of the sizes of each class, which keep the class's weight: what a
-    /// program asks for changes with what it does, and the mix stays.
+    /// From here on draws from only half of the sizes of each class, with the class's whole weight.
+    /// A program's sizes change with its work, and the mix stays.
     pub fn change(&mut self, random: &mut Random) {
         let class = |size: u64| BOUNDS.iter().position(|bound| size <= *bound);
         let mut rows = Vec::new();
         for of_class in self.sizes.rows.chunk_by(|a, b| class(a.0) == class(b.0)) {
-            // Half of them, rounded up, each set of so many as likely as any other.
+            // Half of the sizes, rounded up; every subset of this many is equally likely.
             let mut wanted = of_class.len().div_ceil(2) as u64;
             let mut chosen: Vec<(u64, u64)> = Vec::with_capacity(wanted as usize);
             for (nth, row) in of_class.iter().enumerate() {
@@ -218,8 +218,8 @@ impl Drawer {
             let sum = |rows: &[(u64, u64)]| {
                 rows.iter().map(|(_, weight)| u128::from(*weight)).sum::<u128>()
             };
-            // 2^16: so that rounding is no part of the mix; sums stay below 2^64, with 2^20 rows of
-            // weights below 2^32, by u128.
+            // The factor 2048 keeps rounding out of the mix. The products are computed as u128; the
+            // sums stay below 2^64, with 2^20 rows of weights below 2^32.
             let (all, of_chosen) = (sum(of_class), sum(&chosen));
             rows.extend(chosen.iter().map(|(size, weight)| {
                 (*size, (u128::from(*weight) * all * 2048 / of_chosen) as u64)
@@ -238,7 +238,7 @@ impl Drawer {
                 sum
             })
             .collect();
-        // Integers only: what is drawn must be the same everywhere. Independent draws repeat by
+        // Integers only, so that draws are the same everywhere. Independent draws repeat by
         // themselves with chance c: same = repeats + (1 - repeats) c.
         let million = 1_000_000_u128;
         let total = u128::from(sum.max(1));

@@ -1,4 +1,4 @@
-//! What is to be generated, as a command line names it: `sizes=web,lifetimes=phase,seed=7`.
+//! The statement of a workload on a command line: `sizes=web,lifetimes=phase,seed=7`.
 
 use crate::sizes::{SIZE_MAX, Sizes};
 use std::fmt;
@@ -7,11 +7,11 @@ use std::fmt;
 const BIRTHS_MAX: u64 = 10_000_000_000;
 /// Most slots.
 const SLOTS_MAX: u64 = 1 << 26;
-/// Births and slots where none are named.
+/// Births and slots by default.
 const BIRTHS: u64 = 1_000_000;
 const SLOTS: u64 = 20_000;
 const PHASES: u64 = 10;
-/// Dart's test: words of the arrays, as it has them.
+/// Dart's test: bytes of its arrays.
 pub(crate) const FRAGMENTS: [u64; 3] = [260 * 8, 8, 300 * 8];
 
 /// Each key with what it takes.
@@ -31,20 +31,20 @@ const KEYS: [(&str, &str); 9] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lifetimes {
-    /// Each phase's objects live to its end, where a part of all that live dies at random; sizes
-    /// change with the phase.
+    /// Objects live to the end of their phase; there a part of all live objects dies at random.
+    /// Sizes change with the phase.
     Phase,
     /// A birth replaces the object of a random slot.
     Random,
     /// First in, first out.
     Queue,
-    /// The least recently used object makes room; keys are asked for by Zipf's law (exponent 1)
+    /// The least recently used object makes room; requests for keys follow Zipf's law (exponent 1)
     /// over ten times the slots.
     Cache,
     /// Most die young; the rest replaces a random old object.
     Generational,
-    /// Dart's fragmentation test: arrays of 260 and of 1 word alternate, the large die, arrays of
-    /// 300 words follow.
+    /// Dart's fragmentation test: arrays of 260 and of 1 word alternate, then the large ones die,
+    /// then arrays of 300 words follow.
     Fragmentation,
 }
 
@@ -60,7 +60,7 @@ impl Lifetimes {
     ];
 }
 
-/// A statement to generate from. Prints as it was written.
+/// A statement to generate from. Prints as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
     /// How large objects are.
@@ -111,16 +111,17 @@ pub enum SpecError {
         /// In words.
         why: String,
     },
-    /// A key that another one makes useless.
+    /// Another key makes this one useless.
     #[error("{0}")]
     Useless(String),
 }
 
 impl Spec {
-    /// Parses `key=value` pieces, separated by commas. `read` gives the content of a file of sizes.
+    /// Parses `key=value` pieces, separated by commas. `read` returns the content of a file of
+    /// sizes.
     ///
     /// # Errors
-    /// A key that there is not, a value that it does not take, or sizes that cannot be read.
+    /// An unknown key, a value that the key does not take, or unreadable sizes.
     pub fn parse(
         text: &str,
         read: impl Fn(&str) -> Result<String, String>,
@@ -200,7 +201,7 @@ impl Spec {
         Some(())
     }
 
-    /// Defaults that depend on others, and what has no meaning.
+    /// Sets defaults that depend on other keys, and refuses keys without meaning.
     fn settle(mut self, named: &[&str]) -> Result<Spec, SpecError> {
         let has = |key: &str| named.contains(&key);
         let lifetimes = Lifetimes::ALL
@@ -244,7 +245,7 @@ impl fmt::Display for Spec {
     }
 }
 
-/// `None`: not a value of the key.
+/// `None`: the key does not take this value.
 fn sizes(
     value: &str,
     read: &impl Fn(&str) -> Result<String, String>,

@@ -1,8 +1,8 @@
-//! What was stated beside what was reached, in per cent.
+//! Stated figures beside reached ones, in per cent.
 //!
-//! The tolerance of a row is five standard errors of so many draws (longer, where a size repeats
-//! itself: draws that follow each other are then alike), and 0.01 for rounding. A row outside of it
-//! is a defect of the generator, not chance.
+//! A row's tolerance is five standard errors of its number of draws, plus 0.01 for rounding. If
+//! sizes repeat themselves, consecutive draws are alike, and the standard error is larger. A row
+//! outside of its tolerance is a defect of the generator, not chance.
 
 use crate::generator::Generator;
 use crate::sizes::BOUNDS;
@@ -30,7 +30,7 @@ impl Row {
     }
 }
 
-/// What was generated and how it differs from what was stated.
+/// The generated workload, and its differences from the stated one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Statement {
     /// What was generated from.
@@ -54,12 +54,12 @@ pub struct Statement {
 }
 
 impl Statement {
-    /// Of a generator that has given all of its events.
+    /// The statement of a generator that has generated all of its events.
     pub fn of(generator: &Generator) -> Statement {
         let (spec, counts) = (generator.spec(), generator.counts());
         let sizes = &spec.sizes;
         let same = sizes.same.map_or(0.0, |same| same as f64 / 1e6);
-        // Where draws repeat, as many of them tell as little as fewer independent ones.
+        // Draws that repeat tell as little as fewer independent ones.
         let alike = (1.0 + same) / (1.0 - same).max(1e-6);
         let row = |what: String, stated: f64, reached: u64, of: u64, alike: f64| {
             let draws = (of as f64).max(1.0);
@@ -85,8 +85,7 @@ impl Statement {
             })
             .collect();
         if let Some(same) = sizes.same {
-            // A mix whose sizes repeat more often by themselves than was asked for cannot do better
-            // than that.
+            // A mix whose sizes repeat by themselves more often than requested cannot do better.
             let least = if spec.lifetimes == Lifetimes::Phase {
                 same as f64 / 1e6
             } else {

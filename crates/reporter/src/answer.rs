@@ -1,4 +1,4 @@
-//! The answer to an asker: JSON as about:memory saves it, and `heaplab`'s own key.
+//! The answer to an asker: JSON in about:memory's file format, with a key of `heaplab`'s own.
 //!
 //! Written by hand, because a program that links reporters gets no serde.
 
@@ -6,7 +6,8 @@ use crate::measure::has_usable_size;
 use crate::registry::Collected;
 use std::fmt::Write;
 
-/// What was collected, as one JSON object. `callbacks`: how many pressure callbacks ran before.
+/// The collected reports as one JSON object. `callbacks`: number of pressure callbacks that ran
+/// before.
 pub(crate) fn json(collected: &Collected, callbacks: Option<usize>) -> String {
     let mut text =
         format!("{{\"version\":1,\"hasMozMallocUsableSize\":{},\"reports\":[", has_usable_size());
@@ -35,7 +36,7 @@ pub(crate) fn json(collected: &Collected, callbacks: Option<usize>) -> String {
     text
 }
 
-/// `name (pid 4711)`, which about:memory's comparisons take for the same process over runs.
+/// `name (pid 4711)`: about:memory's comparisons match processes of several runs by this form.
 fn process() -> String {
     let name = std::fs::read("/proc/self/comm").unwrap_or_default();
     let name = String::from_utf8_lossy(&name).trim_end().to_owned();
@@ -43,7 +44,7 @@ fn process() -> String {
 }
 
 fn push(text: &mut String, arguments: std::fmt::Arguments<'_>) {
-    // A string takes whatever is written.
+    // Writing to a string cannot fail.
     let _ = text.write_fmt(arguments);
 }
 

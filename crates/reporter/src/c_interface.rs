@@ -1,7 +1,7 @@
 //! The functions of `include/heaplab_reporter.h`, for programs in C and C++.
 //!
-//! Texts that are not UTF-8 are taken with U+FFFD in place of what is none, because JSON has no
-//! other; no text at all is the empty one.
+//! A text that is not UTF-8 gets U+FFFD in place of its bad bytes, because JSON allows nothing
+//! else. A null pointer counts as an empty text.
 
 use crate::registry::{self, Handle, Kind, Sink, Units};
 use crate::{PressureHandle, measure, pressure, serve};
@@ -25,9 +25,9 @@ fn keep(registered: Registered) -> u64 {
     number
 }
 
-/// A pointer that C gave with its callback, and that the callback gets back.
+/// A pointer from C that goes back to C with each callback.
 struct Data(*mut c_void);
-// SAFETY: the header says that the callback runs on another thread with it.
+// SAFETY: the header says that the callback runs with this pointer on another thread.
 unsafe impl Send for Data {}
 
 impl Data {
@@ -63,18 +63,18 @@ pub unsafe extern "C" fn heaplab_reporter_on_pressure(
     keep(Registered::Pressure(pressure::on_pressure(move || callback(data.get()))))
 }
 
-/// Unregisters either; unknown numbers are nothing's.
+/// Unregisters a reporter or a callback; ignores unknown numbers.
 #[unsafe(no_mangle)]
 pub extern "C" fn heaplab_reporter_unregister(number: u64) {
     let registered = crate::entry::locked(&REGISTERED).remove(&number);
-    // Not under the lock: it waits for the callback, which may register others.
+    // Dropped outside of the lock: dropping waits for the callback, which may register others.
     drop(registered);
 }
 
 /// Reports an amount.
 ///
 /// # Safety
-/// `sink` is what the running callback got; the texts are null or end in a zero byte.
+/// `sink` is the running callback's own; the texts are null or end in a zero byte.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn heaplab_reporter_report(
     sink: *mut Sink,
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn heaplab_reporter_report(
     }
 }
 
-/// Says why a reporter reports nothing.
+/// Records why a reporter reports nothing.
 ///
 /// # Safety
 /// As [`heaplab_reporter_report`].
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn heaplab_reporter_skip(sink: *mut Sink, why: *const c_ch
     unsafe { (*sink).skip(&text(why)) };
 }
 
-/// The usable size of a block, which is reported by that.
+/// The usable size of a block, which then counts as reported.
 ///
 /// # Safety
 /// `block` is null or a live block's start.

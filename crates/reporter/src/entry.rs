@@ -1,7 +1,7 @@
-//! A callback that is registered, may run on another thread, and may be taken away at any time.
+//! A registered callback. It may run on another thread, and may be removed at any time.
 //!
-//! Reporters and pressure callbacks are both such. Whoever takes one away gets the promise that it
-//! no longer runs, because what a callback in C points to is freed next.
+//! Reporters and pressure callbacks are entries. A removed callback is guaranteed not to run any
+//! more: a C program frees the callback's data next.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,7 +25,7 @@ pub(crate) type Callback<A> = Box<dyn FnMut(&mut A) + Send>;
 /// All callbacks of one kind.
 pub(crate) type List<A> = Mutex<Vec<Arc<Entry<A>>>>;
 
-/// A panic elsewhere leaves a list of pointers as it is.
+/// Locks. A panic under the lock leaves a list of pointers valid, so poisoning is ignored.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -41,8 +41,9 @@ pub(crate) fn add<A: ?Sized>(list: &List<A>, callback: Callback<A>) -> Arc<Entry
     entry
 }
 
-/// Takes a callback away, and waits until it has returned. Not so within a callback, which would
-/// wait for itself, and in a forked child of a process that was inside: no thread there returns.
+/// Removes a callback, and waits until it has returned. Does not wait in two cases: within a
+/// callback, which would wait for itself; and in a forked child of a process that was inside, where
+/// no thread returns.
 pub(crate) fn remove<A: ?Sized>(list: &List<A>, entry: &Arc<Entry<A>>) {
     locked(list).retain(|kept| !Arc::ptr_eq(kept, entry));
     entry.is_gone.store(true, Ordering::Release);
@@ -58,7 +59,7 @@ pub(crate) fn remove<A: ?Sized>(list: &List<A>, entry: &Arc<Entry<A>>) {
 }
 
 /// Runs all callbacks of the list, none of them under the list's lock: they may add and remove.
-/// `failed` gets what a callback panicked with.
+/// `failed` gets each callback's panic message.
 pub(crate) fn run_all<A: ?Sized>(
     list: &List<A>,
     with: &mut A,
@@ -69,7 +70,8 @@ pub(crate) fn run_all<A: ?Sized>(
     for entry in entries {
         let Ok(mut callback) = entry.callback.try_lock().or_else(|error| match error {
             TryLockError::Poisoned(poisoned) => Ok(poisoned.into_inner()),
-            // Another thread collects: wait for it, unless that is this one, inside of it.
+            // Another thread collects: waits for it, unless this thread runs inside of a
+            // collection.
             TryLockError::WouldBlock if outer => Err(()),
             TryLockError::WouldBlock => Ok(locked(&entry.callback)),
         }) else {
@@ -79,7 +81,7 @@ pub(crate) fn run_all<A: ?Sized>(
             continue;
         };
         entry.inside.store(std::process::id(), Ordering::Release);
-        // The callback's state after a panic is the callback's own affair.
+        // A callback's own state after a panic is its own affair.
         let result = catch_unwind(AssertUnwindSafe(|| run(with)));
         entry.inside.store(0, Ordering::Release);
         if entry.is_gone.load(Ordering::Acquire) {

@@ -1,10 +1,10 @@
-//! Memory reporters: what a running program says of its own memory, for `heaplab about`.
+//! Memory reporters: a running program's own account of its memory, for `heaplab about`.
 //!
-//! A profiler knows who allocated a block. Only the program knows what the block is for. So a
-//! program registers reporters: each says under which path (`explicit/storage/sqlite/cache`) how
-//! many bytes stand. `heaplab about PID` asks over a socket ([`serve`]), adds up, and shows what no
-//! reporter names as `heap-unclassified`. Paths, kinds and units are those of Firefox's
-//! `nsIMemoryReporter` and about:memory.
+//! A profiler knows which code allocated a block. Only the program knows the block's purpose. So a
+//! program registers reporters: each reports a number of bytes under a path
+//! (`explicit/storage/sqlite/cache`). `heaplab about PID` asks over a socket ([`serve`]), adds up,
+//! and shows the bytes without a reporter as `heap-unclassified`. Paths, kinds and units are those
+//! of Firefox's `nsIMemoryReporter` and about:memory.
 //!
 //! ```
 //! use heaplab_reporter::{Kind, Measure, SizeOf, register};
@@ -25,15 +25,15 @@
 //! ```
 //!
 //! # Rules for reporters
-//! - They run on the server's thread while the program runs: take the locks that guard what they
-//!   read, and only those. A program that waits for the server's thread with such a lock held
+//! - They run on the server's thread while the program runs: take the locks that guard the data
+//!   they read, and only those. A program that waits for the server's thread with such a lock held
 //!   waits for ever.
-//! - A reporter that panics is an error of the answer, and the others are asked. (A program built
+//! - A reporter that panics becomes an error in the answer; the others still run. (A program built
 //!   with `panic = "abort"` dies.)
 //! - A reporter may take its time: the asker has a time limit, the program has none.
-//! - Bytes on the heap are measured by [`Measure::block`], which asks the allocator for the usable
-//!   size. So slop counts where it is wasted, and `heaplab record --dmd` knows the block as
-//!   reported. Where no block can be asked, [`SizeOf`] says what stands in place.
+//! - Measure bytes on the heap by [`Measure::block`], which asks the allocator for the usable size.
+//!   So slop counts where it is wasted, and `heaplab record --dmd` knows the block as reported. If
+//!   a block's start is unknown, [`SizeOf`] describes the replacement.
 //! - Dropping a [`Handle`] waits until its reporter has returned, unless the reporter drops it.
 //! - A forked child has the reporters, no server and no socket until it calls [`serve`].
 

@@ -1,9 +1,10 @@
-//! How bytes of blocks are measured: by one function, which asks the allocator for the usable size
-//! and, in a process under `heaplab record --dmd`, marks the block as reported.
+//! Measures bytes of blocks by one function. It asks the allocator for the usable size and, in a
+//! process under `heaplab record --dmd`, marks the block as reported.
 //!
-//! The recorder is asked by symbols that exist only where it is preloaded, so nothing links
-//! against it, and elsewhere a mark costs one load. Its function gives the usable size itself: had
-//! the program called `malloc_usable_size`, the recording would say that it uses its slop.
+//! The recorder's functions are symbols that exist only if it is preloaded. So nothing links
+//! against them, and without the recorder a mark costs one load. The recorder's function returns
+//! the usable size itself: a call of `malloc_usable_size` would make the recording say that the
+//! program uses its slop.
 
 use crate::system;
 use std::alloc::Layout;
@@ -19,10 +20,10 @@ pub(crate) type Allocated = extern "C" fn() -> i64;
 
 static ALLOCATOR: OnceLock<(Usable, Option<Allocated>)> = OnceLock::new();
 
-/// Names the program's allocator where `malloc` is not the one: a Rust program with another
-/// `#[global_allocator]`, a C program with a prefixed jemalloc. `usable` gives the usable size of a
-/// block, `allocated` the bytes of all blocks (negative: unknown), which `heap-unclassified` is
-/// computed from. False: one is named already.
+/// Names the program's allocator if that is not `malloc`: for a Rust program with another
+/// `#[global_allocator]`, or a C program with a prefixed jemalloc. `usable` returns the usable size
+/// of a block, `allocated` the bytes of all blocks (negative: unknown), the basis of
+/// `heap-unclassified`. False: an allocator is already named.
 ///
 /// # Safety
 /// `usable` is right for every block that the program measures, on any thread.
@@ -33,18 +34,18 @@ pub unsafe fn set_allocator(
     ALLOCATOR.set((usable, allocated)).is_ok()
 }
 
-/// What the program itself says that its allocator has given out.
+/// Bytes given out, by the named allocator's own account.
 pub(crate) fn allocated_as_named() -> Option<Option<i64>> {
     let (_, allocated) = ALLOCATOR.get()?;
     Some(allocated.map(|allocated| allocated()).filter(|bytes| *bytes >= 0))
 }
 
 thread_local! {
-    /// Whether this thread asks reporters now: only then a measured block is a reported one.
+    /// Whether this thread is asking reporters: only then a measured block counts as reported.
     static IN_PASS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What the recorder has for us. All of it or nothing, because it is one object.
+/// The recorder's functions: all of them or none, because the recorder is one object.
 struct Recorder {
     report: ReportBlock,
     pass: ReportPass,
@@ -55,9 +56,9 @@ type ReportBlock = unsafe extern "C" fn(*const c_void, u32) -> usize;
 type ReportPass = unsafe extern "C" fn(u32);
 type ReportOnMark = unsafe extern "C" fn(extern "C" fn()) -> u32;
 
-/// The block is reported, and not only measured.
+/// Report the block too; otherwise only measure it.
 const REPORTED: u32 = 1;
-/// The address lies somewhere in the block.
+/// The address may lie anywhere inside the block.
 const INSIDE: u32 = 2;
 
 fn recorder() -> Option<&'static Recorder> {
@@ -79,7 +80,7 @@ fn recorder() -> Option<&'static Recorder> {
     RECORDER.get_or_init(find).as_ref()
 }
 
-/// Runs reporters: what they measure on this thread is reported.
+/// Runs reporters: blocks that they measure on this thread count as reported.
 pub(crate) fn pass(run: impl FnOnce()) {
     let is_outermost = !IN_PASS.replace(true);
     if let Some(recorder) = recorder().filter(|_| is_outermost) {
@@ -104,8 +105,7 @@ pub(crate) fn watch_marks() {
     }
     WATCHES.get_or_init(|| {
         let Some(recorder) = recorder() else { return };
-        // SAFETY: `ask` may be called from any thread, and never unwinds: reporters' panics are
-        // caught.
+        // SAFETY: any thread may call `ask`, and `ask` never unwinds: reporters' panics are caught.
         if unsafe { (recorder.on_mark)(ask) } != 0 {
             // SAFETY: the same.
             unsafe { libc::atexit(ask) };
@@ -116,7 +116,7 @@ pub(crate) fn watch_marks() {
 /// The usable size of a block of `malloc`, or of the allocator that [`set_allocator`] named.
 ///
 /// # Safety
-/// `block` is one.
+/// It is a live block of this allocator.
 unsafe fn usable(block: *const c_void, flags: u32) -> usize {
     if let Some((usable, _)) = ALLOCATOR.get() {
         mark(block, flags);
@@ -131,10 +131,10 @@ unsafe fn usable(block: *const c_void, flags: u32) -> usize {
     }
 }
 
-/// As [`Measure::block`], reported within a reporter.
+/// [`Measure::block`] within a reporter, where it reports the block.
 ///
 /// # Safety
-/// As there.
+/// As for [`Measure::block`].
 #[cfg(feature = "c-interface")]
 pub(crate) unsafe fn block(block: *const c_void) -> usize {
     let flags = if IN_PASS.get() { REPORTED } else { 0 };
@@ -142,7 +142,7 @@ pub(crate) unsafe fn block(block: *const c_void) -> usize {
     if block.is_null() { 0 } else { unsafe { usable(block, flags) } }
 }
 
-/// Marks an address as reported where the recorder wants it.
+/// Marks an address as reported if the recorder wants it.
 fn mark(inside: *const c_void, flags: u32) {
     if flags & REPORTED != 0
         && let Some(recorder) = recorder()
@@ -152,14 +152,14 @@ fn mark(inside: *const c_void, flags: u32) {
     }
 }
 
-/// Whether usable sizes of the program's blocks can be asked.
+/// Whether the allocator tells usable sizes of the program's blocks.
 pub(crate) fn has_usable_size() -> bool {
     ALLOCATOR.get().is_some() || rust_uses_malloc()
 }
 
-/// Whether blocks of Rust's collections are malloc's: an address that Rust gave back comes again
-/// from malloc. Unknown allocators are not asked about blocks of others, which would be read as if
-/// they were their own.
+/// Whether blocks of Rust's collections are malloc's: malloc returns an address that Rust has just
+/// freed. An unknown allocator is not asked about other allocators' blocks, because it would
+/// misread them.
 fn rust_uses_malloc() -> bool {
     static USES: OnceLock<bool> = OnceLock::new();
     const TRIES: usize = 512;
@@ -168,13 +168,13 @@ fn rust_uses_malloc() -> bool {
         let (mut freed, mut kept) = (HashSet::new(), Vec::with_capacity(TRIES));
         let mut is_same = false;
         for _ in 0..TRIES {
-            // SAFETY: the layout has a size, and the block is given back as it was asked for.
+            // SAFETY: the layout has a size, and the block is freed with the same layout.
             unsafe {
                 let block = std::alloc::alloc(layout);
                 freed.insert(block as usize);
                 std::alloc::dealloc(block, layout);
             }
-            // SAFETY: any size may be asked for.
+            // SAFETY: malloc takes any size.
             let block = unsafe { libc::malloc(layout.size()) };
             kept.push(block);
             is_same = !block.is_null() && freed.contains(&(block as usize));
@@ -183,14 +183,14 @@ fn rust_uses_malloc() -> bool {
             }
         }
         for block in kept {
-            // SAFETY: malloc's, or null, and freed once.
+            // SAFETY: the block is malloc's or null, and is freed once.
             unsafe { libc::free(block) };
         }
         is_same
     })
 }
 
-/// One traversal: measures blocks, and knows which shared ones it has met.
+/// One traversal: measures blocks, and remembers shared ones.
 #[derive(Debug)]
 pub struct Measure {
     met: HashSet<usize>,
@@ -204,7 +204,7 @@ impl Default for Measure {
 }
 
 impl Measure {
-    /// Within a reporter: what is measured is reported. Elsewhere it is only measured.
+    /// Within a reporter measured blocks count as reported; elsewhere they are only measured.
     pub fn new() -> Measure {
         Measure { met: HashSet::new(), flags: if IN_PASS.get() { REPORTED } else { 0 } }
     }
@@ -227,13 +227,13 @@ impl Measure {
         unsafe { usable(block, self.flags) }
     }
 
-    /// A live block of Rust's allocator with `bytes` asked for, which stand in where usable sizes
-    /// cannot be asked.
+    /// A live block of Rust's allocator. Without usable sizes the `bytes` requested for it stand
+    /// in.
     pub(crate) fn rust_block(&mut self, block: *const u8, bytes: usize) -> usize {
         if bytes == 0 {
             0
         } else if has_usable_size() {
-            // SAFETY: Rust's allocator is malloc, or the one that was named.
+            // SAFETY: Rust's allocator is malloc or the named one.
             unsafe { usable(block.cast(), self.flags) }
         } else {
             mark(block.cast(), self.flags);
@@ -241,8 +241,8 @@ impl Measure {
         }
     }
 
-    /// A block whose start is not known: `inside` lies in it, and `bytes` is what the layout of the
-    /// data says that was asked for.
+    /// A block with an unknown start: `inside` lies in it, and `bytes` is the size requested for
+    /// it, by the data's layout.
     pub fn around(&mut self, inside: *const c_void, bytes: usize) -> usize {
         if bytes > 0 {
             mark(inside, self.flags);
@@ -250,7 +250,7 @@ impl Measure {
         bytes
     }
 
-    /// Whether this address is met for the first time: what is shared counts once a traversal.
+    /// Whether this address is new: shared data counts once a traversal.
     pub fn first(&mut self, shared: *const c_void) -> bool {
         self.met.insert(shared as usize)
     }

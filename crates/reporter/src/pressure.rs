@@ -1,4 +1,4 @@
-//! Memory pressure: the program is asked to drop what it can make again.
+//! Memory pressure: asks the program to drop data that it can make again.
 
 use crate::entry::{self, Entry, List};
 use std::sync::{Arc, Mutex};
@@ -37,8 +37,8 @@ pub fn on_pressure(mut callback: impl FnMut() + Send + 'static) -> PressureHandl
     PressureHandle(Some(entry))
 }
 
-/// Runs all callbacks; the number of them, and a sentence on each that panicked. Afterwards glibc
-/// is asked to give free memory back to the system.
+/// Runs all callbacks; returns their number, and a sentence on each that panicked. Afterwards asks
+/// glibc to return free memory to the system.
 pub fn relieve() -> (usize, Vec<String>) {
     let mut errors = Vec::new();
     let callbacks = entry::locked(&CALLBACKS).len();

@@ -4,12 +4,12 @@ use crate::entry::{self, Entry, List};
 use crate::{measure, system};
 use std::sync::{Arc, Mutex};
 
-/// Reports a collection takes; more are counted and said.
+/// Most reports of a collection; the rest is counted and mentioned.
 const REPORTS_MAX: usize = 1 << 20;
-/// Bytes of a path or of a description; what is longer is said and left out.
+/// Most bytes of a path or a description; longer ones are mentioned and left out.
 const TEXT_BYTES_MAX: usize = 16 << 10;
 
-/// Whose memory a report counts (Firefox's numbers).
+/// The owner of a report's memory (Firefox's numbers).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -17,11 +17,11 @@ pub enum Kind {
     NonHeap = 0,
     /// Blocks of the program's allocator.
     Heap = 1,
-    /// Anything else: files, counts, what other reports count already.
+    /// Anything else: files, counts, bytes that other reports count already.
     Other = 2,
 }
 
-/// What an amount counts (Firefox's numbers).
+/// The unit of an amount (Firefox's numbers).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Units {
@@ -29,13 +29,13 @@ pub enum Units {
     Bytes = 0,
     /// Things that are there.
     Count = 1,
-    /// Things that have happened since the program began.
+    /// Events since the program began.
     CountCumulative = 2,
     /// Hundredths of a percent.
     Percentage = 3,
 }
 
-/// One line of what a program says.
+/// One line of a program's report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// Names from the outside in, with `/` between them; a `\` is shown as `/` and does not divide.
@@ -47,21 +47,21 @@ pub struct Report {
     pub units: Units,
     /// How much.
     pub amount: i64,
-    /// A sentence on what is measured.
+    /// A sentence on the measured thing.
     pub description: String,
 }
 
-/// All that the reporters said at a moment.
+/// All reports of one moment.
 #[derive(Debug, Default)]
 pub struct Collected {
-    /// What they reported, and what the system and the allocator say (`resident`, `vsize`,
+    /// The reporters' lines, and those of the system and the allocator (`resident`, `vsize`,
     /// `heap-allocated`).
     pub reports: Vec<Report>,
-    /// What went wrong, as sentences: reporters that panicked or skipped, reports that are none.
+    /// Errors as sentences: reporters that panicked or skipped, invalid reports.
     pub errors: Vec<String>,
 }
 
-/// Where a reporter puts what it reports.
+/// Receives a reporter's reports.
 #[derive(Debug)]
 pub struct Sink {
     collected: Collected,
@@ -69,14 +69,13 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// Reports bytes. Those on the heap are best measured by [`crate::Measure::block`].
+    /// Reports bytes. [`crate::Measure::block`] measures those on the heap best.
     pub fn bytes(&mut self, path: &str, kind: Kind, amount: i64, description: &str) {
         self.report(path, kind, Units::Bytes, amount, description);
     }
 
-    /// Reports an amount of anything. A report that about:memory would refuse (below `explicit/`
-    /// something else than bytes of the heap or non-heap, an empty path) is an error of the answer
-    /// instead.
+    /// Reports an amount of anything. A report that about:memory would refuse becomes an error in
+    /// the answer: an empty path, or anything else than heap or non-heap bytes below `explicit/`.
     pub fn report(&mut self, path: &str, kind: Kind, units: Units, amount: i64, description: &str) {
         let is_explicit = path == "explicit" || path.starts_with("explicit/");
         let wrong = if path.is_empty() {
@@ -99,7 +98,7 @@ impl Sink {
             .push(format!("the report {shown:?} of {amount} is left out: {wrong}"));
     }
 
-    /// Says that a reporter could not report, and why.
+    /// Records that a reporter could not report, and why.
     pub fn skip(&mut self, why: &str) {
         self.collected.errors.push(why.to_owned());
     }
@@ -132,14 +131,14 @@ impl Drop for Handle {
     }
 }
 
-/// Adds a reporter, which may report as many paths as it likes.
+/// Adds a reporter, which may report any number of paths.
 pub fn register(reporter: impl FnMut(&mut Sink) + Send + 'static) -> Handle {
     measure::watch_marks();
     Handle(Some(entry::add(&REPORTERS, Box::new(reporter))))
 }
 
 /// Asks all reporters on this thread, as `heaplab about` does on the server's. Paths stand in the
-/// order in which reporters were registered; equal paths are not added up.
+/// order of registration; equal paths are not added up.
 pub fn collect() -> Collected {
     let mut sink = Sink { collected: Collected::default(), left_out: 0 };
     measure::pass(|| {
@@ -151,7 +150,7 @@ pub fn collect() -> Collected {
         let left_out = sink.left_out;
         sink.skip(&format!("{left_out} reports beyond {REPORTS_MAX} are left out"));
     }
-    // The last, so that what was reported is still allocated.
+    // Last, so that the reported data is still allocated.
     system::report(&mut sink);
     sink.collected
 }

@@ -1,8 +1,8 @@
 //! The thread that answers `heaplab about` and `heaplab pressure`.
 //!
-//! Nobody but the program's own user can ask: the socket (0600) lies in a folder (0700) of that
-//! user, and the kernel says who is at the other end. The thread blocks all signals, so that the
-//! program's handlers run where they did before.
+//! Only the program's own user can ask: the socket (0600) lies in a folder (0700) of that user, and
+//! the kernel names the user at the other end. The thread blocks all signals, so that the program's
+//! handlers run on the same threads as without the server.
 
 use crate::entry::locked;
 use crate::socket::{PRESSURE, REPORT, folder, socket_path};
@@ -17,12 +17,12 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
-/// How long an asker may take to ask and to take its answer.
+/// Time for an asker to send its question and to read the answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of a question.
 const QUESTION_BYTES: u64 = 64;
 
-/// The socket to remove at exit, with the process whose it is.
+/// The socket to remove at exit, and the process that owns it.
 static SOCKET: Mutex<Option<(u32, PathBuf)>> = Mutex::new(None);
 /// The listener, which a forked child closes: else the parent's socket would outlive the parent.
 static LISTENER: AtomicI32 = AtomicI32::new(-1);
@@ -40,7 +40,7 @@ pub struct Serving {
 /// Starts the thread that answers `heaplab about PID`.
 ///
 /// # Errors
-/// The process has a server already; the folder of sockets belongs to somebody else or others may
+/// The process has a server already; the folder of sockets belongs to another user, or others may
 /// enter it; the system has no sockets or threads.
 pub fn serve() -> io::Result<Serving> {
     let pid = std::process::id();
@@ -55,7 +55,7 @@ pub fn serve() -> io::Result<Serving> {
         let why = format!("{} is another process's", path.display());
         return Err(io::Error::new(ErrorKind::AddrInUse, why));
     }
-    // Of an earlier process with this number.
+    // Left by an earlier process with this number.
     let _ = fs::remove_file(&path);
     let listener = UnixListener::bind(&path)?;
     fs::set_permissions(&path, Permissions::from_mode(0o600))?;
@@ -88,7 +88,7 @@ impl Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // A forked child holds a copy of what is its parent's.
+        // A forked child only holds a copy of its parent's handle.
         let Some(thread) = self.thread.take().filter(|_| self.pid == std::process::id()) else {
             return;
         };
@@ -96,7 +96,7 @@ impl Drop for Serving {
         // Wakes the thread.
         drop(UnixStream::connect(&self.path));
         remove_socket();
-        // It panics nowhere, and there is nobody to tell.
+        // The thread never panics, and nobody would read an error.
         let _ = thread.join();
     }
 }
@@ -107,9 +107,9 @@ fn run(listener: &UnixListener, stops: &AtomicBool) {
             break;
         }
         match connection {
-            // An asker that goes away harms nobody else.
+            // A broken connection affects only its own asker.
             Ok(connection) => drop(answer_one(connection)),
-            // No file descriptors, for instance: the program may close some.
+            // For example out of file descriptors: the program may close some.
             Err(_) => std::thread::sleep(Duration::from_millis(50)),
         }
     }
@@ -141,7 +141,7 @@ fn refuse(connection: &mut UnixStream, why: &str) -> io::Result<()> {
     connection.write_all(format!("{{\"refused\":\"{why}\"}}\n").as_bytes())
 }
 
-/// A line, at most [`QUESTION_BYTES`] of it.
+/// Reads a line, at most [`QUESTION_BYTES`] of it.
 fn read_line(connection: &UnixStream) -> io::Result<String> {
     let mut line = Vec::new();
     BufReader::new(connection.take(QUESTION_BYTES)).read_until(b'\n', &mut line)?;
@@ -149,7 +149,7 @@ fn read_line(connection: &UnixStream) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&line).into_owned())
 }
 
-/// Whether a user may ask a process of `own`.
+/// Whether user `peer` may ask a process of user `own`.
 fn may_ask(peer: u32, own: u32) -> bool {
     peer == own
 }
@@ -159,16 +159,16 @@ fn effective_user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Who is at the other end of a connection.
+/// The process at the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// The process, as this one numbers it; of a listener: who began to listen.
+    /// Its number, as this process sees it; for a listener: the process that began to listen.
     pub pid: u32,
     /// Its user.
     pub user: u32,
 }
 
-/// Who is at the other end, as the kernel knows.
+/// The process at the other end, by the kernel's account.
 ///
 /// # Errors
 /// The kernel does not know.
@@ -191,7 +191,7 @@ pub fn peer(connection: &UnixStream) -> io::Result<Peer> {
     Ok(Peer { pid: u32::try_from(found.pid).unwrap_or(0), user: found.uid })
 }
 
-/// The folder of this user's sockets, made if it is not there.
+/// The folder of this user's sockets; makes it if missing.
 fn own_folder() -> io::Result<PathBuf> {
     let user = effective_user();
     let folder = folder(Path::new("/"), user);
@@ -213,7 +213,7 @@ fn remove_stale(folder: &Path) {
     for entry in entries.flatten() {
         let name = entry.file_name();
         let pid = name.to_str().and_then(|name| name.strip_prefix("reporters-")?.parse().ok());
-        // SAFETY: signal 0 asks whether the process is there.
+        // SAFETY: signal 0 only asks whether the process exists.
         let is_gone = |pid: i32| unsafe { libc::kill(pid, 0) } != 0;
         let refuses = || {
             let answer = UnixStream::connect(entry.path());
@@ -234,7 +234,7 @@ fn remove_socket() {
 fn watch_exit_and_fork() {
     static WATCHES: Once = Once::new();
     extern "C" fn at_exit() {
-        // Whoever holds the lock at this moment (an exit within `serve`) leaves a stale socket.
+        // If the lock is held at this moment (an exit within `serve`), the socket stays behind.
         if let Ok(mut socket) = SOCKET.try_lock()
             && let Some((_, path)) = socket.take_if(|(pid, _)| *pid == std::process::id())
         {
@@ -244,13 +244,14 @@ fn watch_exit_and_fork() {
     unsafe extern "C" fn in_child() {
         let listener: RawFd = LISTENER.swap(-1, Ordering::AcqRel);
         if listener >= 0 {
-            // SAFETY: the child's copy of the listener, whose thread the child does not have.
+            // SAFETY: this is the child's copy of the listener, and the child lacks the listener's
+            // thread.
             unsafe { libc::close(listener) };
         }
     }
     WATCHES.call_once(|| {
-        // SAFETY: both functions may run at any time: one takes no lock that it might wait for, the
-        // other closes a file.
+        // SAFETY: both functions may run at any time: one waits for no lock, the other closes a
+        // file.
         unsafe {
             libc::atexit(at_exit);
             libc::pthread_atfork(None, None, Some(in_child));

@@ -1,17 +1,17 @@
 //! Sizes of structures: the bytes on the heap that a value owns, without the value itself.
 //!
-//! Exact, by usable size: `Box`, `Vec`, `String` and what is made of them. The blocks of the other
-//! collections begin where the standard library does not say, so their bytes follow from its
-//! layout: what was asked for, without the allocator's rounding.
+//! Exact, by usable size: `Box`, `Vec`, `String` and types made of them. The standard library does
+//! not tell where the other collections' blocks begin. So their bytes follow from its layout: the
+//! requested bytes, without the allocator's rounding.
 //!
 //! | type | bytes |
 //! |---|---|
-//! | `Rc`, `Arc` | two counts and the value; once a traversal, whoever is met first |
+//! | `Rc`, `Arc` | two counts and the value; counted once a traversal, for the first owner met |
 //! | `VecDeque` | capacity times the element |
 //! | `HashMap`, `HashSet` | a power of two of buckets (at most 7 of 8 are used), a control byte each, and a group of them |
 //! | `BTreeMap`, `BTreeSet` | nodes of 11 entries, counted: a node's keys are neighbours |
 //!
-//! In a recording with `--dmd` such a block is found by an address within it, exactly.
+//! A recording with `--dmd` finds such a block exactly, by an address within it.
 
 use crate::Measure;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
@@ -108,7 +108,7 @@ fn shared<T: SizeOf + ?Sized>(value: &T, measure: &mut Measure) -> usize {
     let align = std::mem::align_of_val(value).max(align_of::<usize>());
     let bytes = ((2 * size_of::<usize>()).next_multiple_of(align) + size_of_val(value))
         .next_multiple_of(align);
-    // Of a value without bytes the address may be the block's end.
+    // For a value without bytes the address may be the block's end.
     let inside = inside.cast::<u8>().wrapping_sub(usize::from(size_of_val(value) == 0));
     measure.around(inside.cast(), bytes) + value.heap_bytes(measure)
 }
@@ -127,7 +127,7 @@ impl<T: SizeOf + ?Sized> SizeOf for Arc<T> {
 
 /// Bytes of a hash table with room for `capacity` entries of `entry` bytes.
 fn table_bytes(capacity: usize, entry: usize) -> usize {
-    /// Control bytes that are read at once, and stand once more at the end.
+    /// Control bytes that are read at once; the table repeats as many at its end.
     const GROUP: usize = if cfg!(target_feature = "sse2") { 16 } else { 8 };
     let buckets = match capacity {
         0 => return 0,
@@ -161,9 +161,9 @@ impl<K: SizeOf, S> SizeOf for HashSet<K, S> {
     }
 }
 
-/// The nodes of a B-tree with keys at these addresses, in order. The keys of a node lie one behind
-/// the other, and between the keys of two leaves stands one key of an inner node: so runs of
-/// neighbours tell the nodes, each of which is marked by one address.
+/// The nodes of a B-tree, from the addresses of its keys in order. A node's keys lie one behind the
+/// other, and one key of an inner node stands between the keys of two leaves. So runs of neighbours
+/// are nodes; one address marks each node.
 fn tree_bytes<K, V>(keys: impl Iterator<Item = *const K>, measure: &mut Measure) -> usize {
     /// Entries of a full node.
     const ENTRIES: usize = 11;

@@ -1,12 +1,12 @@
-//! Where a program's socket lies and what is said over it.
+//! The place of a program's socket, and its protocol.
 //!
 //! One question a connection: a line, [`REPORT`] or [`PRESSURE`]. The answer is one JSON object, in
 //! the form that about:memory saves and loads, with a key `heaplab` of our own (`errors`, and
-//! `callbacks` after pressure); then the program closes. An answer that does not end in a whole
-//! object is one whose program died.
+//! `callbacks` after pressure). Then the program closes the connection. An answer that is no whole
+//! object comes from a program that died.
 //!
-//! The place depends on the program's user alone, not on variables of its environment, which the
-//! asker does not share.
+//! The place depends only on the program's user, not on its environment, which the asker does not
+//! share.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What the system and the allocator say of the process: `resident`, `vsize`, `heap-allocated`,
+//! The system's and the allocator's figures for the process: `resident`, `vsize`, `heap-allocated`,
 //! `heap-committed`.
 //!
 //! glibc's `heap-allocated` is `mallinfo2`: blocks with their heads (8 bytes each), and freed
@@ -46,7 +46,7 @@ fn statm() -> Option<(u64, u64)> {
     Some((pages.next()?.ok()? * page, pages.next()?.ok()? * page))
 }
 
-/// Bytes allocated, and committed if the allocator says so.
+/// Bytes allocated, and bytes committed if the allocator tells.
 fn heap() -> Option<(u64, Option<u64>)> {
     if let Some(named) = measure::allocated_as_named() {
         return named.and_then(|bytes| u64::try_from(bytes).ok()).map(|bytes| (bytes, None));
@@ -111,12 +111,12 @@ pub(crate) fn symbol(name: &CStr) -> Option<NonNull<c_void>> {
     NonNull::new(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) })
 }
 
-/// A function of the object that has the process's `malloc`: another allocator's numbers say
-/// nothing of its blocks.
+/// A function of the object that holds the process's `malloc`: another allocator's figures do not
+/// cover its blocks.
 fn allocators_own(name: &CStr) -> Option<NonNull<c_void>> {
     static ALLOCATOR: OnceLock<Option<usize>> = OnceLock::new();
     let allocator = *ALLOCATOR.get_or_init(|| {
-        // Under `heaplab record`, malloc is the recorder's, which knows whose is behind it.
+        // Under `heaplab record`, malloc is the recorder's, which knows the allocator behind it.
         let behind = symbol(c"heaplab_report_allocator").map(|function| {
             // SAFETY: the recorder's function of this name has this type.
             let function: extern "C" fn() -> *mut c_void =
@@ -129,11 +129,11 @@ fn allocators_own(name: &CStr) -> Option<NonNull<c_void>> {
     (object_of(function)? == allocator?).then_some(function)
 }
 
-/// Where the object of an address begins.
+/// Start of the object that contains an address.
 fn object_of(address: NonNull<c_void>) -> Option<usize> {
     // SAFETY: a struct of pointers, which dladdr fills.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: any address may be asked for.
+    // SAFETY: dladdr takes any address.
     let found = unsafe { libc::dladdr(address.as_ptr(), &mut info) };
     (found != 0).then_some(info.dli_fbase as usize)
 }

@@ -1,5 +1,5 @@
-//! The header and the static library, used by a program in C and one in C++, and what the sockets
-//! promise: who may ask, what a fork has, and what is left behind.
+//! The header and the static library in a program in C and one in C++, and the promises of sockets:
+//! the users who may ask, the state of a fork, and the files left behind.
 
 use heaplab_reporter::{PRESSURE, REPORT, socket_path};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,7 +14,7 @@ fn run(command: &mut Command) {
     assert!(output.status.success(), "{command:?}\n{errors}");
 }
 
-/// The static library, built as the documentation says, beside what this test's own build has.
+/// The static library, built as documented, beside this test's own build.
 fn library() -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     run(Command::new(env!("CARGO"))
@@ -159,7 +159,8 @@ fn sqlite_has_more_than_it_counts() {
         assert!(parts > used * 0.8 && parts < used * 1.02, "{parts} of {used}");
         child.stdin.take().unwrap().write_all(b"q").unwrap();
         child.wait().unwrap();
-        // What pressure freed, by the allocator and by SQLite: the program's rest is in neither.
+        // Bytes freed under pressure, by the allocator and by SQLite; the rest of the program
+        // cancels out.
         let freed = |path: &str| amount(&before, path) - amount(&after, path);
         let ratio = freed("heap-allocated") / freed("sqlite-used");
         eprintln!("{}: {ratio:.3} times what SQLite counts", preloaded.unwrap_or("glibc"));

@@ -1,5 +1,5 @@
-//! Collections whose block cannot be asked, against what the allocator gave out. The only test of
-//! its process, because the allocator counts for all threads.
+//! Collections with unknown block starts, against the bytes that the allocator gave out. The only
+//! test of its process, because the allocator counts for all threads.
 
 use heaplab_reporter::{Measure, SizeOf};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -31,7 +31,7 @@ fn collections_without_an_address_are_near_the_truth() {
         (0..50_000_u64).map(|n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15), [n; 4])).collect();
     within(tree.heap_bytes(&mut Measure::new()), before, 0.02);
     drop(tree);
-    // Built by pieces, its nodes are not full.
+    // A tree built by single insertions has nodes that are not full.
     let (mut tree, before) = (BTreeMap::new(), allocated());
     for n in 0..50_000_u64 {
         tree.insert(n.wrapping_mul(0x9e37_79b9_7f4a_7c15), [n; 4]);

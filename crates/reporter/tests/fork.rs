@@ -9,10 +9,10 @@ fn a_child_neither_serves_nor_takes_the_socket_along() {
     let serving = serve().unwrap();
     let path = serving.path().to_owned();
     assert!(serve().is_err(), "one server a process");
-    // Those of the test's own harness are in both.
+    // The test harness's own sockets are in both counts.
     let before = sockets(std::process::id());
-    // SAFETY: the child calls what may be called after a fork of a process with threads: it asks to
-    // end with its parent, and waits in the kernel.
+    // SAFETY: the child makes only calls that are allowed after a fork of a process with threads:
+    // it asks to end with its parent, and waits in the kernel.
     let child = unsafe { libc::fork() };
     if child == 0 {
         // SAFETY: as above.

@@ -1,4 +1,4 @@
-//! Reporters in one process, whose registry is shared: each test looks at paths of its own.
+//! Reporters in one process share a registry: each test looks only at its own paths.
 
 use heaplab_reporter::{
     Collected, Kind, Measure, SizeOf, Units, collect, on_pressure, register, relieve,
@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Collections see each other's reporters; so one at a time.
+/// Collections see each other's reporters, so they run one at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn amounts(collected: &Collected, path: &str) -> Vec<i64> {
@@ -54,7 +54,8 @@ fn a_dropped_handle_is_asked_no_more_even_from_within() {
     drop(handle);
     assert!(amounts(&collect(), "explicit/dropped").is_empty());
 
-    // A reporter that unregisters itself, and registers another, under no lock.
+    // A reporter that unregisters itself and registers another one; the registry holds no lock
+    // meanwhile.
     static OWN: Mutex<Option<heaplab_reporter::Handle>> = Mutex::new(None);
     let handle = register(|sink| {
         sink.bytes("explicit/own", Kind::Heap, 1, "Once.");
@@ -98,7 +99,7 @@ fn pressure_runs_every_callback() {
     assert_eq!(RUN.load(Ordering::SeqCst), 1);
 }
 
-/// What malloc gives for a request, by its own account.
+/// The usable size of malloc's block for a request.
 fn usable(bytes: usize) -> usize {
     // SAFETY: the block is malloc's, and freed once.
     unsafe {

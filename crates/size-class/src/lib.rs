@@ -10,7 +10,7 @@
 //!
 //! assert_eq!(Allocator::Firefox2011.usable(1_048_578, 1), 2_097_152);
 //! assert_eq!(Allocator::Jemalloc.usable(4_104, 1), 5_120);
-//! // What costs nothing: the largest request of the class below.
+//! // The largest request of the class below wastes nothing.
 //! assert_eq!(Allocator::Jemalloc.class(4_104).below, Some(4_096));
 //! ```
 

@@ -97,7 +97,7 @@ impl Family for Arenas {
         }
     }
 
-    /// A growth for a kind of arena that the workload lacks is a mistake.
+    /// Refuses a growth for a kind of arena that the workload lacks.
     fn suits(&self, library: &Library, workload: &dyn Workload) -> Result<(), FamilyError> {
         let Library::Elastic(spec) = library else { return Ok(()) };
         let growths = spec.growths();

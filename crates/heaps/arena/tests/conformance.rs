@@ -1,4 +1,4 @@
-//! Every arena library keeps the contract.
+//! Every arena library fulfils the contract.
 
 use heaplab_arena::bump::Bumps;
 use heaplab_arena::bump_walk::WalkedBumps;

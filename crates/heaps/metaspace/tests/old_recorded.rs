@@ -20,8 +20,8 @@ fn recorded(name: &str) -> Vec<Event> {
 }
 
 /// Replays, and compares everything except the used bytes, which a recording lacks. `slack_bytes`:
-/// allowed difference at moments with figures of the JVM, because another of its threads asked for
-/// a chunk just then.
+/// allowed difference at moments with figures of the JVM, because another of its threads may have
+/// requested a chunk at that moment.
 fn as_the_jvm(events: &[Event], slack_bytes: u64) -> Comparison {
     let (metaspace, comparison) = recording::replay(events).unwrap();
     metaspace.check_deep().unwrap();

@@ -52,7 +52,7 @@ pub struct Parameter {
     pub default: &'static str,
     /// Its effect, in one line.
     pub help: &'static str,
-    /// How it is passed to the allocator.
+    /// The way of passing it to the allocator.
     #[serde(skip)]
     told: Told,
 }
