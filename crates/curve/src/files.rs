@@ -11,19 +11,19 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "clap", derive(clap::Args))]
 pub struct Files {
-    /// Write every run as a row.
+    /// Write every run as a row of a CSV file.
     #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
     pub csv: Option<PathBuf>,
-    /// The same as Parquet.
+    /// Write every run as a row of a Parquet file.
     #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
     pub parquet: Option<PathBuf>,
     /// Write verdict and points as Markdown.
     #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
     pub markdown: Option<PathBuf>,
-    /// Write the picture.
+    /// Write the picture as SVG.
     #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
     pub svg: Option<PathBuf>,
-    /// Write a page with picture, verdict and points.
+    /// Write an HTML page with picture, verdict and points.
     #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
     pub html: Option<PathBuf>,
 }

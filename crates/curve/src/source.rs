@@ -44,16 +44,16 @@ pub enum Stopped {
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "clap", derive(clap::Args))]
 pub struct Hooks {
-    /// Run by a shell, once for each variant before everything.
+    /// Command that a shell runs once for each variant, before all runs.
     #[cfg_attr(feature = "clap", arg(long, value_name = "COMMAND"))]
     pub setup: Option<String>,
-    /// Run by a shell before each run.
+    /// Command that a shell runs before each run.
     #[cfg_attr(feature = "clap", arg(short, long, value_name = "COMMAND"))]
     pub prepare: Option<String>,
-    /// Run by a shell after each run.
+    /// Command that a shell runs after each run.
     #[cfg_attr(feature = "clap", arg(long, value_name = "COMMAND"))]
     pub conclude: Option<String>,
-    /// Run by a shell, once for each variant after everything.
+    /// Command that a shell runs once for each variant, after all runs.
     #[cfg_attr(feature = "clap", arg(short, long, value_name = "COMMAND"))]
     pub cleanup: Option<String>,
 }

@@ -40,7 +40,7 @@ pub struct HtmlFile {
     /// is replaced
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Replace the file of --html whatever it holds
+    /// Replace the file of --html even if it is no page of heaplab
     #[arg(long, requires = "html")]
     force: bool,
 }

@@ -14,16 +14,16 @@ use std::process::ExitCode;
 /// What every gate is asked for.
 #[derive(Debug, clap::Args)]
 pub struct Gate {
-    /// What has to hold (may be repeated)
+    /// The assertion to check (may be repeated)
     #[arg(long = "assert", value_name = "ASSERTION", required = true, allow_hyphen_values = true)]
     assertions: Vec<String>,
-    /// Fail also where a name is of nothing that is there, or a recording is empty
+    /// Also fail if nothing has an assertion's name, or if a recording is empty
     #[arg(long)]
     strict: bool,
     /// Write JSON (docs/gates.md)
     #[arg(long)]
     json: bool,
-    /// Write a JUnit file, too, for a CI server
+    /// Also write a JUnit file, for a CI server
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
 }

@@ -45,45 +45,45 @@ struct CommandLine {
 enum Command {
     /// Record what a program allocates, its children too
     Record(commands::record::Args),
-    /// Say where the bytes go and what to change
+    /// Show where the bytes go and what to change
     Report(commands::report::Args),
-    /// What has to hold of a recording, for CI
+    /// Check assertions about a recording, for CI
     Check(commands::check::Args),
-    /// What a change did: recordings before and after it
+    /// Compare recordings before and after a change
     Compare(commands::compare::Args),
-    /// What a program needed over the commits of its project: history, steps, bisect
+    /// Track a program's memory over the commits of its project: history, steps, bisect
     Track(Box<commands::track::Args>),
     /// Run a recorded workload on other heaps
     Replay(commands::replay::Args),
-    /// Run many workloads on many heaps, by one machine or many, from a plan
+    /// Run many workloads on many heaps, on one or many machines, from a plan
     Sweep(commands::sweep::Args),
-    /// What a change of the program would save, before any code is touched
+    /// Predict what a change of the program would save, without touching its code
     WhatIf(Box<commands::what_if::Args>),
-    /// Measure the trade of space and time of any garbage-collected command
+    /// Measure how a garbage-collected command trades space for time
     Curve(Box<commands::curve::Args>),
-    /// Turn another tool's trace into a bundle
+    /// Turn another tool's trace into a recording
     Import(commands::import::Args),
-    /// Make a workload from stated sizes and lifetimes
+    /// Generate a workload from distributions of sizes and lifetimes
     Generate(commands::generate::Args),
     /// Write a profile for another tool
     Export(commands::export::Args),
-    /// List every heap there is, with its parameters
+    /// List all heaps with their parameters
     Heaps(commands::heaps::Args),
-    /// Record, report and replay, shown on a bundled recording
+    /// Show report and replay on a bundled recording
     Tour(commands::tour::Args),
     /// Name this moment in a running recording
     Mark(commands::mark::Args),
-    /// Show what a running program says of its memory, as about:memory does
+    /// Show a running program's own memory reports, as about:memory does
     About(commands::about::Args),
-    /// Ask a running program to drop its caches, and show what that freed
+    /// Ask a running program to drop its caches, and show the memory freed
     Pressure(commands::pressure::Args),
-    /// Finish a recording whose heaplab died
+    /// Finish a recording after heaplab was killed
     Recover(commands::recover::Args),
-    /// Resolve functions, files and lines of a bundle again
+    /// Look up functions, files and lines of a recording again
     Symbolize(commands::symbolize::Args),
     /// Take, read, compare and check heap snapshots of JavaScript and other heaps
     Snapshot(commands::snapshot::Args),
-    /// Print the completions for a shell
+    /// Print completions for a shell
     Completions(commands::shell::Completions),
     /// Write the manual pages
     Man(commands::shell::Man),

@@ -20,7 +20,7 @@ pub enum Format {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum FormatName {
-    /// Told from the first line.
+    /// Recognised by the first line.
     Auto,
     /// heap-replay-text.
     Text,
@@ -34,7 +34,7 @@ pub enum FormatName {
     JvmLog,
     /// A metaspace workload without addresses (#metaspace-trace 1).
     MetaspaceTrace,
-    /// What heaplab's recorder in an OCaml program wrote (record --ocaml).
+    /// The stream of heaplab's recorder in an OCaml program (record --ocaml).
     Ocaml,
     /// memtrace's file of an OCaml program (MEMTRACE_RATE=1).
     Memtrace,

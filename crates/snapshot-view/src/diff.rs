@@ -21,13 +21,13 @@ use std::fmt::Write;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Order {
-    /// Bytes more than before.
+    /// Growth in bytes.
     Bytes,
-    /// Objects more than before.
+    /// Growth in objects.
     Count,
-    /// Objects that are new.
+    /// New objects.
     Added,
-    /// Objects that are gone.
+    /// Removed objects.
     Removed,
 }
 

@@ -17,13 +17,13 @@ use std::cmp::Reverse;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Order {
-    /// What would go with them.
+    /// Retained bytes, the largest first.
     Retained,
-    /// Their own bytes.
+    /// Own bytes, the largest first.
     Shallow,
-    /// How many.
+    /// Number of objects, the largest first.
     Count,
-    /// The nearest to a root first.
+    /// Distance from a root, the nearest first.
     Distance,
     /// By name.
     Name,

@@ -6,25 +6,25 @@ use crate::{Rule, WhatIfError};
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "clap", derive(clap::Args))]
 pub struct RuleOptions {
-    /// Requests of A bytes ask for B, or for two blocks of B and C, or every request is N less.
+    /// Requests of A bytes ask for B bytes, or for two blocks of B and C bytes; or every request asks for N bytes less.
     #[cfg_attr(
         feature = "clap",
         arg(long, value_name = "FUNCTION:A=B[+C]|FUNCTION:-N", allow_hyphen_values = true)
     )]
     pub size: Vec<String>,
-    /// A buffer that is too small grows by this factor at least, or to a power of two.
+    /// Buffers grow by at least this factor, or to a power of two.
     #[cfg_attr(feature = "clap", arg(long, value_name = "FUNCTION=FACTOR|pow2"))]
     pub grow: Vec<String>,
-    /// At most so many bytes are live: the oldest blocks are freed first.
+    /// At most this many bytes are live: the oldest blocks are freed first.
     #[cfg_attr(feature = "clap", arg(long, value_name = "FUNCTION=BYTES"))]
     pub cap: Vec<String>,
-    /// Freed blocks are kept and used again.
+    /// The program keeps freed blocks and uses them again.
     #[cfg_attr(feature = "clap", arg(long, value_name = "FUNCTION"))]
     pub reuse: Vec<String>,
-    /// Its requests are not made.
+    /// The function makes no requests.
     #[cfg_attr(feature = "clap", arg(long, value_name = "FUNCTION"))]
     pub drop: Vec<String>,
-    /// Its blocks come from chunks that are freed together [default chunk: 64k].
+    /// The function's blocks come from chunks that are freed together [default chunk: 64k].
     #[cfg_attr(feature = "clap", arg(long, value_name = "FUNCTION[=CHUNK]"))]
     pub arena: Vec<String>,
 }

@@ -25,28 +25,28 @@ pub struct Args {
     /// with `record --dmd`
     #[arg(value_name = "PID|FILE|BUNDLE")]
     subject: String,
-    /// What changed since this reading (a process or a file, too)
+    /// Show changes since this reading (also a process or a file)
     #[arg(long, value_name = "PID|FILE")]
     diff: Option<String>,
-    /// Take readings until the process ends, and show the least and the most
+    /// Take readings until the process ends, and show minimum and maximum
     #[arg(long, conflicts_with = "diff")]
     live: bool,
-    /// Take this many readings, and show the least and the most
+    /// Take this many readings, and show minimum and maximum
     #[arg(long, value_name = "N", conflicts_with = "diff", value_parser = clap::value_parser!(u64).range(1..))]
     readings: Option<u64>,
     /// Seconds between readings
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = |text: &str| seconds(text, 0.01..=86_400.0))]
     every: f64,
-    /// Show a page in a browser that asks again every second
+    /// Serve a page for a browser that takes a reading every second
     #[arg(long, conflicts_with_all = ["diff", "live", "readings", "save", "html", "json"])]
     serve: bool,
     /// The page's port on the loopback address; 0: a free one
     #[arg(long, value_name = "PORT", default_value_t = 0, requires = "serve")]
     port: u16,
-    /// Write the reading, or the difference, as about:memory loads it; FILE.gz is compressed
+    /// Write the reading, or the difference, as a file for about:memory; FILE.gz is compressed
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-    /// Of a recording, which process: its pid, the name of its program, or all
+    /// The process of a recording: its pid, the name of its program, or all
     #[arg(long, value_name = "PID|NAME|all")]
     process: Option<String>,
     #[command(flatten)]
@@ -61,10 +61,10 @@ pub struct Show {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Show also what is below 1 % of its tree, and every group of a recording
+    /// Also show entries below 1 % of their tree, and every group of a recording
     #[arg(long)]
     all: bool,
-    /// How long a process may take to answer
+    /// Seconds that a process may take to answer
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = |text: &str| seconds(text, 0.01..=86_400.0))]
     timeout: f64,
 }

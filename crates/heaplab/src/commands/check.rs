@@ -18,10 +18,10 @@ pub struct Args {
     bundle: PathBuf,
     #[command(flatten)]
     gate: Gate,
-    /// The recording that `baseline` is of
+    /// The recording for `baseline`
     #[arg(long, value_name = "BUNDLE")]
     baseline: Option<PathBuf>,
-    /// Which process of each: its pid, the name of its program, or all [default: the one with the
+    /// The process in each recording: its pid, the name of its program, or all [default: the one with the
     /// largest peak]
     #[arg(long, value_name = "PID|NAME|all")]
     process: Option<String>,

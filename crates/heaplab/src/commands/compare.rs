@@ -18,20 +18,20 @@ pub struct Args {
     /// The recordings before the change: one, or several before `--`
     #[arg(required = true, value_name = "BEFORE")]
     before: Vec<PathBuf>,
-    /// The recordings after it
+    /// The recordings after the change
     #[arg(last = true, value_name = "AFTER")]
     after: Vec<PathBuf>,
-    /// Compare what is live at this moment
+    /// Compare memory live at this moment
     #[arg(long, value_name = "MARK|TIME", default_value = "peak")]
     at: String,
-    /// Which process of each: its pid, the name of its program, or all [default: the one with the
+    /// The process in each recording: its pid, the name of its program, or all [default: the one with the
     /// largest peak]
     #[arg(long, value_name = "PID|NAME|all")]
     process: Option<String>,
     /// Judge findings by this allocator, as `heaplab report` does
     #[arg(long, value_name = "NAME", value_parser = super::report::parse_basis)]
     allocator: Option<Basis>,
-    /// Fail (exit code 1) if live bytes grow by more: `2%`, `64kB`, `0`
+    /// Fail (exit code 1) if live bytes grow by more than this: `2%`, `64kB`, `0`
     #[arg(long, value_name = "PERCENT|BYTES", value_parser = Limit::parse)]
     fail_over: Option<Limit>,
     /// How many findings, functions, stacks and sizes to show

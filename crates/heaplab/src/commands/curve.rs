@@ -31,7 +31,7 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../help/curve.txt"))]
 pub struct Args {
-    /// A recording: heaps of the lab run its workload (--on), and no command
+    /// A recording whose workload the heaps of --on run, instead of a command
     #[arg(value_name = "BUNDLE", requires = "on", conflicts_with_all = [
         "command", "compare", "compare_command", "setup", "prepare", "conclude", "cleanup", "shell", "input", "ignore_failure",
         "output", "show_output", "cores", "interval"
@@ -40,37 +40,34 @@ pub struct Args {
     /// The heaps that run the recording's workload, with parameters (heaplab heaps lists them)
     #[arg(long, value_name = "HEAPS", requires = "bundle")]
     on: Option<String>,
-    /// What is varied: NAME=RANGE or NAME=text{RANGE}text; without it, the one range in the
-    /// command's words
+    /// The varied variable: NAME=RANGE or NAME=text{RANGE}text [default: the one range in the command's words]
     #[arg(long, value_name = "NAME=RANGE")]
     vary: Option<String>,
-    /// Variants, between commas; given more than once, each is one variant
+    /// Variants, separated by commas; if the option is repeated, each use gives one variant
     #[arg(long, value_name = "A,B", allow_hyphen_values = true)]
     compare: Vec<String>,
     /// Another command as a variant (quoted as for a shell); may be given more than once
     #[arg(long, value_name = "COMMAND", conflicts_with = "compare")]
     compare_command: Vec<String>,
-    /// What variants are called, in their order
+    /// Names of the variants, in order
     #[arg(short = 'n', long, value_name = "NAME")]
     command_name: Vec<String>,
-    /// Blocks: runs of each setting. Intervals of fewer than 6 are rough
+    /// Blocks, that is, runs of each setting. With fewer than 6, intervals are rough
     #[arg(short, long, visible_alias = "runs", value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     reps: u32,
-    /// Runs of each setting before the first block, which do not count
+    /// Uncounted runs of each setting before the first block
     #[arg(short, long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000))]
     warmup: u32,
-    /// The time: wall, or cpu (user and system), which other processes do not lengthen
-    /// [default: wall; of heaps cpu]
+    /// The time: wall, or cpu (user and system), which other processes do not lengthen [default: wall; for heaps cpu]
     #[arg(long, value_name = "WHICH")]
     time: Option<TimeMeasure>,
-    /// The space: peak (resident), anonymous (its peak), mean (of anonymous memory over the run);
-    /// of heaps also committed (the most, as they say)
+    /// The space: peak (of resident memory), anonymous (peak of anonymous memory), mean (of anonymous memory over the run); for heaps also committed (the heap's own peak)
     #[arg(long, value_name = "WHICH", default_value = "peak")]
     space: SpaceMeasure,
-    /// Say what to take for so much space or time: 300MB, 1.5GiB, 12s
+    /// Name the best setting within this space or time: 300MB, 1.5GiB, 12s
     #[arg(long, value_name = "BUDGET", value_parser = Budget::parse)]
     budget: Option<Budget>,
-    /// Find the least setting that runs, by bisection between the range's ends, instead of a curve
+    /// Find the smallest setting that runs, by bisection between the range's ends, instead of a curve
     #[arg(long, conflicts_with_all = ["budget", "results", "csv", "html", "svg", "parquet", "markdown"])]
     min_heap: bool,
     /// Do not measure variants without the varied value
@@ -78,16 +75,16 @@ pub struct Args {
     no_default: bool,
     #[command(flatten)]
     hooks: Hooks,
-    /// Run the command by a shell: its words are joined by spaces
+    /// Run the command by a shell, its words joined by spaces
     #[arg(short = 'S', long)]
     shell: bool,
     /// The file on the command's standard input [default: nothing]
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
-    /// Seconds after which a run is ended and counts as failed
+    /// Seconds after which heaplab ends a run and counts it as failed
     #[arg(long, value_name = "SECONDS", default_value_t = 600.0, value_parser = |text: &str| seconds(text, 0.001..=31_536_000.0))]
     timeout: f64,
-    /// A run that ends with a status other than 0 counts all the same; or only with these
+    /// Also count runs that end with a status other than 0, or only with these statuses
     #[arg(short, long, value_name = "CODES", num_args = 0..=1, require_equals = true, default_missing_value = "all-non-zero", value_parser = IgnoredStatuses::parse)]
     ignore_failure: Option<IgnoredStatuses>,
     /// Where the command's output goes: null, pipe (for programs that notice null), inherit
@@ -100,11 +97,10 @@ pub struct Args {
     /// Processors that the command runs on: numbers (0,2-3) or all [default: the last one]
     #[arg(long, value_name = "LIST", value_parser = Cores::parse)]
     cores: Option<Cores>,
-    /// Milliseconds between two looks at memory
+    /// Milliseconds between two readings of memory
     #[arg(long, value_name = "MS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     interval: u64,
-    /// Keep blocks here, one file each, and results.json and runs.parquet; what was measured is not
-    /// run again
+    /// Keep blocks here, one file each, and results.json and runs.parquet; finished runs are not repeated
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
     /// Run only blocks I, I + N, I + 2 N, ... (with --results)
@@ -118,14 +114,13 @@ pub struct Args {
     json: bool,
     #[command(flatten)]
     files: Files,
-    /// Which blocks heaps have written: all, known (not those asked for zeroed), none
+    /// Blocks of heaps that the driver writes: all, known (all but blocks requested zeroed), none
     #[arg(long, value_name = "WHICH", default_value = "known", requires = "bundle")]
     touch: Touch,
-    /// Whose workload: a process by its pid (PID#2: its second program) or its program's name, or
-    /// all [default: the largest]
+    /// The process with the workload: its pid (PID#2: its second program), its program's name, or all [default: the largest]
     #[arg(long, value_name = "PROCESS", requires = "bundle")]
     process: Option<String>,
-    /// Huge pages under heaps: none, or system (as the system is set and as each heap asks)
+    /// Huge pages of heaps: none, or system (as the system is set and each heap requests)
     #[arg(long, value_name = "WHICH", default_value = "none", requires = "bundle")]
     huge_pages: HugePages,
     /// Show no progress

@@ -19,28 +19,26 @@ pub struct Args {
     /// The recording
     #[arg(value_name = "BUNDLE")]
     bundle: PathBuf,
-    /// What to write
+    /// The format to write
     #[arg(long, short, value_enum)]
     format: FileFormat,
-    /// Where to write it; - is standard output
+    /// The file to write; - is standard output
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
-    /// When memory is in use: peak, end, the name of a mark, or a time such as 1.5s
+    /// Show memory in use at this moment: peak, end, the name of a mark, or a time such as 1.5s
     #[arg(long, value_name = "MOMENT", default_value = "peak")]
     at: String,
     /// Pid (PID#2: its second program) or program name of the process to show, or all; by default
     /// the one with the largest peak
     #[arg(long, value_name = "PROCESS")]
     process: Option<String>,
-    /// With heapsnapshot: run the workload as far as the moment on this heap, and write the heap as
-    /// it then stands (elastic, a metaspace, with parameters: heaplab heaps; or bump)
+    /// With heapsnapshot: run the workload on this heap up to the moment, and write the heap's state (elastic, a metaspace, with parameters: heaplab heaps; or bump)
     #[arg(long, value_name = "HEAP")]
     on: Option<String>,
-    /// The one number that collapsed stacks have room for
+    /// The number to write for each collapsed stack
     #[arg(long, value_enum, value_name = "WEIGHT", default_value = "in-use-bytes")]
     weight: Weight,
-    /// For a heap snapshot: say what both phases took, walking over what is live and writing the
-    /// file, with counts
+    /// For a heap snapshot: print the times of both phases, walking over live blocks and writing the file, with counts
     #[arg(long)]
     profile: bool,
 }

@@ -13,10 +13,10 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../help/generate.txt"))]
 pub struct Args {
-    /// What to generate, as KEY=VALUE,KEY=VALUE
+    /// The workload, as KEY=VALUE,KEY=VALUE
     #[arg(value_name = "STATEMENT", default_value = "")]
     statement: String,
-    /// The bundle to make; it must not exist
+    /// The bundle to create; it must not exist
     #[arg(short, long, value_name = "BUNDLE")]
     output: PathBuf,
     /// Print the statement as JSON

@@ -15,7 +15,7 @@ pub struct Args {
     /// Print heaplab.h, the header with the macro HEAPLAB_MARK, and mark nothing
     #[arg(long, conflicts_with_all = ["name", "recording", "pid"])]
     header: bool,
-    /// The bundle that the recording will write
+    /// The bundle that the running recording will write
     #[arg(
         long,
         short_alias = 'o',

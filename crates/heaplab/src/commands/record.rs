@@ -21,30 +21,27 @@ pub struct Args {
     /// The bundle to write [default: PROGRAM.heaplab]
     #[arg(short, long, value_name = "BUNDLE")]
     output: Option<PathBuf>,
-    /// Replace the bundle (and an unfinished recording) of that name
+    /// Replace a bundle (and an unfinished recording) of that name
     #[arg(long)]
     force: bool,
-    /// Record the metaspace of a JVM (17 or later) by its own log instead of malloc
+    /// Record a JVM's metaspace (17 or later) from the JVM's log instead of malloc
     #[arg(long, conflicts_with_all = ["stack_depth", "ring_size", "mark_signal", "samples", "spool_limit"])]
     jvm_metaspace: bool,
-    /// With --jvm-metaspace, record the JVMs that a JVM starts, too (through JAVA_TOOL_OPTIONS;
-    /// JVMs before 9 refuse it)
+    /// With --jvm-metaspace, also record JVMs that the JVM starts (through JAVA_TOOL_OPTIONS; JVMs before 9 do not start with it)
     #[arg(long, requires = "jvm_metaspace")]
     jvm_children: bool,
-    /// Record the JavaScript heaps of Nodes (18 to 24) instead of malloc
+    /// Record JavaScript heaps of Node (18 to 24) instead of malloc
     #[arg(long, conflicts_with_all = ["jvm_metaspace", "ring_size", "mark_signal", "samples", "spool_limit"])]
     node: bool,
-    /// Record the heap of an OCaml program (4.11 to 4.14) that heaplab's recorder is linked into
+    /// Record the heap of an OCaml program (4.11 to 4.14) that is linked with heaplab's recorder
     #[arg(long, conflicts_with_all = ["node", "jvm_metaspace", "ring_size", "mark_signal", "samples", "spool_limit", "detach_children"])]
     ocaml: bool,
-    /// Give stacks the frames of Python (3.8 to 3.13), and let Python take its objects from malloc;
+    /// Add Python's frames (3.8 to 3.13) to stacks, and let Python allocate its objects by malloc;
     /// --python=all keeps the interpreter's own frames between them
     #[arg(long, value_enum, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "frames", hide_possible_values = true,
         conflicts_with_all = ["ocaml", "node", "jvm_metaspace"])]
     python: Option<Frames>,
-    /// Bytes of new objects between two full collections, which find the dead: a power of two from
-    /// 1M to 512M. With --node 1M where none is named; with --ocaml none are forced then, and a
-    /// death is when the program's own collections notice it
+    /// Bytes of new objects between two full collections, which find dead objects: a power of two from 1M to 512M. Default with --node: 1M; default with --ocaml: force none, so that the program's own collections notice deaths
     #[arg(long, value_name = "BYTES", value_parser = settings::granularity)]
     granularity: Option<u64>,
     /// Frames to keep of each call stack; 0: record no stacks
@@ -54,29 +51,28 @@ pub struct Args {
     /// twice as much, without call stacks four times, at most 1G
     #[arg(long, value_name = "BYTES", default_value = "512K", value_parser = settings::ring_size)]
     ring_size: u32,
-    /// A signal that names a moment in the program that gets it (a number, or a name such as USR2)
+    /// Set a mark when the program receives this signal (a number, or a name such as USR2)
     #[arg(long, value_name = "SIGNAL", value_parser = settings::signal_number)]
     mark_signal: Option<u32>,
     /// Record which blocks the program's memory reporters name (docs/reporters.md): `heaplab about
-    /// BUNDLE` lists those that none names, and those named twice
+    /// BUNDLE` lists blocks that no reporter or several reporters name
     #[arg(long, conflicts_with_all = ["node", "jvm_metaspace", "ocaml"])]
     dmd: bool,
-    /// Milliseconds between two looks at each process's resident memory and its parts; 0: none
+    /// Milliseconds between two checks of each process's resident memory; 0: none
     #[arg(long, value_name = "MS", default_value_t = 100)]
     samples: u32,
-    /// End when the program has ended, whatever its descendants do
+    /// End when the program has ended, even if its descendants still run
     #[arg(long)]
     detach_children: bool,
     #[command(flatten)]
     contents: recording::Contents,
-    /// When to show progress on a terminal while the program runs: always, never (nor while
-    /// finishing), or where its standard output is none (auto)
+    /// When to show progress on a terminal: always; auto: while the program runs only if its standard output is no terminal; never: not even while finishing
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Auto, hide_possible_values = true)]
     progress: When,
     /// Show no progress: --progress never
     #[arg(short, long, conflicts_with = "progress")]
     quiet: bool,
-    /// Write the summary as one line of JSON, the last on standard error
+    /// Print the summary as one line of JSON, the last line on standard error
     #[arg(long)]
     json: bool,
     /// Pretend that the disk is full once the spool has this many bytes

@@ -18,7 +18,7 @@ pub struct Contents {
     /// Do not look functions up (`heaplab symbolize` does it later)
     #[arg(long)]
     no_symbols: bool,
-    /// Keep the address of every block (a tenth of a byte an event more)
+    /// Keep the address of every block (costs a tenth of a byte an event)
     #[arg(long)]
     addresses: bool,
 }

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../help/recover.txt"))]
 pub struct Args {
-    /// The spool folder that was left (or the bundle's name)
+    /// The spool folder (or the bundle's name)
     spool: PathBuf,
     /// The bundle to write [default: the spool's name without .spool]
     #[arg(short, long, value_name = "BUNDLE")]
@@ -21,12 +21,12 @@ pub struct Args {
     /// Replace a bundle of that name
     #[arg(long)]
     force: bool,
-    /// Leave the spool where it is
+    /// Do not remove the spool
     #[arg(long)]
     keep_spool: bool,
     #[command(flatten)]
     contents: recording::Contents,
-    /// Write the summary as one line of JSON, the last on standard error
+    /// Print the summary as one line of JSON, the last line on standard error
     #[arg(long)]
     json: bool,
 }

@@ -25,14 +25,13 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../help/replay.txt"))]
 pub struct Args {
-    /// The recordings; several share a table
+    /// The recordings; several give one common table
     #[arg(value_name = "BUNDLE", required_unless_present = "load")]
     bundles: Vec<PathBuf>,
     /// The heaps, with parameters (heaplab heaps lists them)
     #[arg(long, value_name = "HEAPS", default_value = "glibc,jemalloc,mimalloc")]
     on: String,
-    /// Blocks of time cells. At 95 %, 6 can show the difference of two heaps; with three heaps 7,
-    /// and with four to seven 8 can show each by itself
+    /// Blocks of time cells. To show a difference at 95 %, two heaps need 6 blocks, three heaps 7, and four to seven heaps 8
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     reps: u32,
     /// Measure space only
@@ -41,33 +40,29 @@ pub struct Args {
     /// Measure time only
     #[arg(long)]
     time: bool,
-    /// One OS thread for each recorded thread, cross-thread frees in order; else recorded order on
-    /// one
+    /// Start one OS thread for each recorded thread, with cross-thread frees in order; without this option one thread replays the recorded order
     #[arg(long)]
     threads: bool,
-    /// Which blocks are written: all, known (not those asked for zeroed), none
+    /// Blocks that the driver writes: all, known (all but blocks requested zeroed), none
     #[arg(long, value_name = "WHICH", default_value = "known")]
     touch: Touch,
     /// The process: its pid (PID#2: its second program), its program's name, or all as if they
     /// shared a heap [default: the largest]
     #[arg(long, value_name = "PROCESS")]
     process: Option<String>,
-    /// Huge pages in space cells, alike for all heaps: none, or system (as the system is set and as
-    /// each heap asks); the peaks of the other stand beside
+    /// Huge pages in space cells of all heaps: none, or system (as the system is set and each heap requests); the result also has the peaks of the other setting
     #[arg(long, value_name = "WHICH", default_value = "none")]
     huge_pages: HugePages,
     /// Check that blocks are aligned, do not overlap, and keep their contents
     #[arg(long)]
     verify: bool,
-    /// Differences within this many percent are called equivalent
+    /// Differences within this many percent count as equivalent
     #[arg(long, value_name = "PERCENT", default_value_t = 3.0, value_parser = percent)]
     margin: f64,
     /// Run only blocks I, I + N, I + 2 N, ... (with --results)
     #[arg(long, value_name = "I/N", value_parser = shard, requires = "results")]
     shard: Option<(u32, u32)>,
-    /// Keep blocks here, one file each, and results.json, cells.parquet and, of heaps that collect,
-    /// collections.parquet, of several recordings each in a folder of its name; existing blocks are
-    /// not run again
+    /// Keep blocks here, one file each, and results.json, cells.parquet and, for heaps that collect, collections.parquet; each of several recordings gets its own folder; existing blocks are not run again
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
     /// Seed of the cells' order and the bootstrap

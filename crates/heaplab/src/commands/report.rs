@@ -33,50 +33,41 @@ pub struct Args {
     json: bool,
     #[command(flatten)]
     html: HtmlFile,
-    /// Put lines of source files on the page, around the places that it names, where the files are
-    /// on this machine: who gets the page can read them
+    /// Put source lines around each named place on the page, if the files are on this machine; everyone with the page can read them
     #[arg(long, requires = "html")]
     sources: bool,
-    /// The replay that the page shows: a file of `replay --json`, or a folder of `replay --results`
-    /// [default: the recording's last replay, and earlier ones that measured what it did not]
+    /// The replay to show on the page: a file of `replay --json`, or a folder of `replay --results` [default: the recording's last replay, completed from earlier ones]
     #[arg(long, value_name = "RESULTS", requires = "html")]
     replay: Option<PathBuf>,
     /// Which process: its pid (PID#2: the second program of that pid), the name of its program, or
     /// all [default: the one with the largest peak]
     #[arg(long, value_name = "PID|NAME|all")]
     process: Option<String>,
-    /// Show what is live at this moment
+    /// Show memory live at this moment
     #[arg(long, value_name = "MARK|TIME")]
     at: Option<String>,
-    /// Show what changed between two moments
+    /// Show changes between two moments
     #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with = "at")]
     between: Option<Vec<String>>,
     /// How many findings, stacks and sizes to show
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
-    /// Judge slop by this allocator [default: the one recorded under; what costs nothing there, by
-    /// the one of jemalloc and mimalloc on which it costs most]
+    /// Judge slop by this allocator [default: the recording's; a finding without cost there by jemalloc or mimalloc, whichever costs more]
     #[arg(long, value_name = "NAME", value_parser = parse_basis)]
     allocator: Option<Basis>,
-    /// Of a JVM's metaspace, show its blocks as those of any other recording: by loader and type of
-    /// metadata
+    /// Show the blocks of a JVM's metaspace like those of any other recording, by loader and type of metadata
     #[arg(long)]
     blocks: bool,
-    /// Of a JVM's metaspace, show what the same workload holds on a model (metaspace:jdk11,
-    /// metaspace:jdk17, ...) at each mark, and by kind of loader at the end or at --at; several
-    /// times for several models
+    /// Show how much memory a JVM's metaspace workload holds on a model (metaspace:jdk11, metaspace:jdk17, ...) at each mark, and by kind of loader at the end or at --at; may be repeated
     #[arg(long, value_name = "METASPACE", conflicts_with_all = ["json", "html", "blocks", "between"])]
     model: Vec<String>,
-    /// Show the pages of this heap when it has run the workload: at the end, or with --at
-    /// collection:N after its N-th collection (heaplab heaps lists the heaps)
+    /// Run the workload on this heap and show its pages: at the end, or with --at collection:N after its N-th collection (heaplab heaps lists heaps)
     #[arg(long, value_name = "HEAP", conflicts_with_all = ["json", "model", "between", "blocks"])]
     on: Option<String>,
-    /// Check first that the recording is whole: every row against the format and against what a
-    /// program can do
+    /// First check every row of the recording against the format and against the possible order of events
     #[arg(long)]
     verify: bool,
-    /// Try what the findings advise, one by one, as heaplab what-if does, and show what each saves
-    /// on its allocator beside what was estimated (as many as --top says)
+    /// Try the advice of each finding, one by one, as heaplab what-if does, and show the measured saving beside the estimate (for as many findings as --top says)
     #[arg(long, conflicts_with_all = ["html", "on", "model", "blocks"])]
     verify_savings: bool,
 }

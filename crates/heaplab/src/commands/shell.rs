@@ -18,7 +18,7 @@ pub struct Completions {
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../help/man.txt"))]
 pub struct Man {
-    /// The folder for heaplab.1, heaplab-record.1, ...; made where it is missing
+    /// The folder for heaplab.1, heaplab-record.1, ...; created if missing
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }

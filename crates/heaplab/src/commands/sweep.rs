@@ -28,19 +28,19 @@ pub struct Args {
     /// The plan: bundles, heaps, repetitions (docs/sweep.md)
     #[arg(value_name = "PLAN.toml", required = true)]
     plan: Option<PathBuf>,
-    /// Keep results here, one file a job; what is there is not run again
+    /// Keep results here, one file a job; existing jobs are not run again
     #[arg(short, long, value_name = "FOLDER", required_unless_present = "list")]
     output: Option<PathBuf>,
     /// Run only this part of the jobs
     #[arg(long, value_name = "I/N", value_parser = shard, conflicts_with = "job")]
     shard: Option<(u32, u32)>,
-    /// Run only this job, for example sqlite/space or sqlite/block-00003; may stand several times
+    /// Run only this job, for example sqlite/space or sqlite/block-00003; may be repeated
     #[arg(long, value_name = "JOB")]
     job: Vec<String>,
-    /// Print every job as a line of JSON, with -o those that are missing there, and run none
+    /// Print every job as a line of JSON (with -o only missing jobs), and run none
     #[arg(long)]
     list: bool,
-    /// What this machine is called [default: the host's name]
+    /// The name of this machine [default: the host's name]
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
     /// Show no progress
@@ -50,14 +50,14 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Say what the results of all machines show together
+    /// Show the results of all machines together
     Report(ReportArgs),
 }
 
 /// Arguments of `heaplab sweep report`.
 #[derive(Debug, clap::Args)]
 struct ReportArgs {
-    /// The folders of one sweep, each with all or a part of its files
+    /// The folders of one sweep, each with all or some of its files
     #[arg(value_name = "FOLDER", required = true)]
     folders: Vec<PathBuf>,
     /// Write the report as JSON (docs/sweep.md)

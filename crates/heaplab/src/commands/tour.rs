@@ -15,10 +15,10 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../help/tour.txt"))]
 pub struct Args {
-    /// The folder for the recording and the page; made where it is missing
+    /// The folder for the recording and the page; created if missing
     #[arg(long, default_value = "heaplab-tour", value_name = "DIR")]
     into: PathBuf,
-    /// Timed repetitions of the replay on each heap; 0: space alone
+    /// Timed repetitions of the replay on each heap; 0: measure space only
     #[arg(long, default_value_t = REPS, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=10_000))]
     reps: u32,
 }

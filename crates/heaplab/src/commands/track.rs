@@ -26,11 +26,11 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Build and measure the commits of a range that were not measured yet
+    /// Build and measure the unmeasured commits of a range
     Run(RunArgs),
     /// Print the history: a line a phase, steps with their commits, gaps
     Show(ShowArgs),
-    /// Find the commit of a step by measuring commits between
+    /// Find the commit of a step by measuring commits in between
     Bisect(BisectArgs),
 }
 
@@ -40,7 +40,7 @@ struct Where {
     /// The store, a folder [default: PROJECT.track beside the checkout]
     #[arg(long, value_name = "DIR")]
     store: Option<PathBuf>,
-    /// The project's checkout; it stays as it is [default: the one around this folder]
+    /// The project's checkout, which does not change [default: the one around this folder]
     #[arg(long, value_name = "DIR")]
     repository: Option<PathBuf>,
 }
@@ -67,24 +67,24 @@ struct RunArgs {
     /// The commits: v1..HEAD (v1 too), or one
     #[arg(long, value_name = "RANGE")]
     commits: String,
-    /// At most so many of them, spread evenly, both ends among them; bisect measures between
+    /// Measure at most this many, spread evenly, including both ends; bisect measures in between
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     at_most: Option<u32>,
-    /// Run by a shell in each commit's files before it is measured
+    /// Run this command by a shell in each commit's files before measuring
     #[arg(long, value_name = "COMMAND")]
     build: Option<String>,
-    /// Runs of each commit; figures that are the same in all are exact
+    /// Runs of each commit; figures that are equal in all runs are exact
     #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     runs: u32,
-    /// What is recorded: malloc, node, jvm-metaspace or ocaml
+    /// What to record: malloc, node, jvm-metaspace or ocaml
     #[arg(long, value_name = "WHAT", default_value = "malloc", value_parser = ["malloc", "node", "jvm-metaspace", "ocaml"], hide_possible_values = true)]
     recorder: String,
-    /// Which process: the name of its program [default: the one with the largest peak]
+    /// The process: the name of its program [default: the one with the largest peak]
     #[arg(long, value_name = "NAME")]
     process: Option<String>,
     #[command(flatten)]
     limits: Limits,
-    /// Build each commit on top of the one before, in their order, instead of from nothing
+    /// Build each commit on top of the previous one, in order, instead of from scratch
     #[arg(long)]
     incremental: bool,
     /// Try commits that failed again
@@ -100,10 +100,10 @@ struct RunArgs {
 
 #[derive(Clone, Copy, Debug, clap::Args)]
 struct Limits {
-    /// Seconds after which a run is ended and counts as failed
+    /// Seconds after which heaplab ends a run and counts it as failed
     #[arg(long, value_name = "SECONDS", default_value_t = 600.0, value_parser = |text: &str| seconds(text, 0.001..=31_536_000.0))]
     timeout: f64,
-    /// The same for a build
+    /// Seconds after which heaplab ends a build and counts it as failed
     #[arg(long, value_name = "SECONDS", default_value_t = 3600.0, value_parser = |text: &str| seconds(text, 0.001..=31_536_000.0))]
     build_timeout: f64,
 }
@@ -126,7 +126,7 @@ struct ShowArgs {
     place: Where,
     #[command(flatten)]
     shown: Shown,
-    /// How many steps
+    /// How many steps to show
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
     /// Write the whole history as one JSON document (docs/track.md)
@@ -141,7 +141,7 @@ struct Shown {
     /// The figure: live, objects, resident, allocations or requested
     #[arg(long, value_name = "FIGURE", default_value = "live", value_parser = Figure::parse)]
     of: Figure,
-    /// Steps of at least so much of the level before; smaller ones are counted
+    /// Show steps of at least this share of the level before; smaller steps are only counted
     #[arg(long, value_name = "PERCENT", default_value = "0.1%", value_parser = steps::share)]
     least: f64,
 }
@@ -155,7 +155,7 @@ struct BisectArgs {
     /// The commits before and after the step [default: those of the largest step]
     #[arg(long, value_name = "RANGE")]
     between: Option<String>,
-    /// The phase [default: of the largest step, else peak]
+    /// The phase [default: that of the largest step, or peak]
     #[arg(long, value_name = "NAME")]
     phase: Option<String>,
     /// The figure: live, objects, resident, allocations or requested

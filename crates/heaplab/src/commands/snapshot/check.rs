@@ -30,10 +30,10 @@ pub struct Args {
     /// An older snapshot, for grew(CLASS), added(...) and leaked(...)
     #[arg(long, value_name = "OLDER")]
     since: Option<PathBuf>,
-    /// One that is older than that of --since, for leaked(...)
+    /// A snapshot older than that of --since, for leaked(...)
     #[arg(long, value_name = "OLDEST", requires = "since")]
     base: Option<PathBuf>,
-    /// Let functions with a class look at some objects only, as `summary --filter` does
+    /// Count only some objects in functions with a class, as `summary --filter` does
     #[arg(long, value_name = "FILTER")]
     filter: Option<Wanted>,
     #[command(flatten)]

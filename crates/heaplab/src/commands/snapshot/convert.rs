@@ -16,11 +16,10 @@ use std::process::ExitCode;
 pub struct Args {
     #[command(flatten)]
     rewriting: Rewriting,
-    /// Whose columns, or how many rows a line
+    /// The writer whose format to use, or the layout of lines
     #[arg(long, value_name = "TARGET", value_parser = PossibleValuesParser::new(Target::ALL.map(|(name, _)| name)))]
     to: String,
-    /// Take a file in which objects have the same id: the first keeps it, the others get new ones,
-    /// larger than any
+    /// Accept a file in which several objects have the same id: the first keeps the id, the others get new ids above all existing ones
     #[arg(long)]
     allow_duplicate_ids: bool,
     /// Show no progress

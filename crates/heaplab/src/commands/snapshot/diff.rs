@@ -20,13 +20,13 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../../help/snapshot-diff.txt"))]
 pub struct Args {
-    /// The snapshots, the oldest first; of three and more, what grows in each is shown
+    /// The snapshots, the oldest first; with three or more, show classes that grow in each
     #[arg(value_name = "FILE", required = true, num_args = 2..)]
     files: Vec<PathBuf>,
     /// Classes to show; 0: all
     #[arg(long, value_name = "N", default_value_t = 30)]
     top: usize,
-    /// Show the largest of this first
+    /// Sort by this column
     #[arg(long, value_enum, value_name = "COLUMN", default_value = "bytes")]
     sort: view::Order,
     /// Show only classes of this name, with their new objects; * stands for any text

@@ -17,16 +17,16 @@ pub struct Args {
     /// The snapshot
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// An object such as @4711, or the class whose largest object is meant; without one, the root
+    /// An object such as @4711, or a class, for its largest object [default: the root]
     #[arg(value_name = "OBJECT")]
     subject: Option<Subject>,
-    /// How far to follow, at most 100
+    /// Levels to follow, at most 100
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=100))]
     depth: u8,
-    /// Objects to show of those that one dominates; 0: all
+    /// Dominated objects to show for each object; 0: all
     #[arg(long, value_name = "N", default_value_t = 8)]
     top: usize,
-    /// Leave out what retains less than so many per cent of the heap
+    /// Leave out objects that retain less than this percentage of the heap
     #[arg(long, value_name = "PERCENT", default_value_t = 0.5)]
     least: f64,
     /// Write JSON

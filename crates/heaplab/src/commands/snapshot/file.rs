@@ -21,14 +21,13 @@ pub struct Reading {
     /// Threads to use: 1 or 2
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=2))]
     threads: u8,
-    /// Take a file in which two objects have the same id; diffs of such files lie
+    /// Accept a file in which two objects have the same id; diffs of such files are wrong
     #[arg(long)]
     allow_duplicate_ids: bool,
-    /// Sizes of 4 GiB and more as they are; DevTools keeps 32 bits of an object's size
+    /// Show exact sizes of 4 GiB and more; DevTools keeps 32 bits of an object's size
     #[arg(long)]
     exact_sizes: bool,
-    /// Keep what was read and computed beside the file (FILE.index, about as large), for the next
-    /// question of it
+    /// Keep an index beside the file (FILE.index, about as large), which speeds up the next question
     #[arg(long)]
     index: bool,
     /// Show no progress

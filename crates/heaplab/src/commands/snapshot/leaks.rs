@@ -20,13 +20,13 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../../help/snapshot-leaks.txt"))]
 pub struct Args {
-    /// Before the action
+    /// The snapshot before the action
     #[arg(value_name = "BASE")]
     base: PathBuf,
-    /// After it
+    /// The snapshot after the action
     #[arg(value_name = "TARGET")]
     target: PathBuf,
-    /// After the action was undone
+    /// The snapshot after undoing the action
     #[arg(value_name = "FINAL")]
     last: PathBuf,
     #[command(flatten)]
@@ -36,7 +36,7 @@ pub struct Args {
 /// Which leaks are asked for, and how they are told.
 #[derive(Debug, clap::Args)]
 pub struct Asked {
-    /// Look only at objects for which this holds: a condition of `query`, such as 'detached = 1'
+    /// Count only objects that match this condition of `query`, such as 'detached = 1'
     #[arg(long = "where", value_name = "CONDITION", value_parser = condition)]
     condition: Option<Expression>,
     #[command(flatten)]
@@ -44,7 +44,7 @@ pub struct Asked {
     /// Leaks to show; 0: all
     #[arg(long, value_name = "N", default_value_t = 5)]
     top: usize,
-    /// Steps of a way to show, half of them from the root's side; 0: all
+    /// Steps of a path to show, half of them from the root's side; 0: all
     #[arg(long, value_name = "N", default_value_t = 20)]
     steps: usize,
     /// Write JSON

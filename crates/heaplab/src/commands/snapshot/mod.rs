@@ -43,48 +43,48 @@ pub struct Args {
 enum Command {
     /// Take a snapshot of a running Node or Chromium
     Take(take::Args),
-    /// Take one each time the heap nears its limit
+    /// Take a snapshot each time the heap nears its limit
     Watch(watch::Args),
-    /// Ask a file many questions
+    /// Ask many questions about a file, in a session or in a browser
     Open(open::Args),
     #[command(flatten)]
     Question(Question),
-    /// What was added and removed between two snapshots; over a series, what grows every time
+    /// Compare two snapshots: added and removed objects; in a series, classes that grow every time
     Diff(diff::Args),
-    /// What was born between two snapshots and is alive in a third, by what holds it
+    /// Find leaks: objects born between two snapshots and alive in a third, by their holders
     Leaks(leaks::Args),
-    /// Do the steps of a file on a page, and say what they leaked
+    /// Run the steps of a file on a web page, and show what they leaked
     Scenario(scenario::Args),
-    /// Write a snapshot without what its strings say, to share it
+    /// Write a snapshot without the contents of its strings, to share it
     Redact(redact::Args),
-    /// Write only what some objects retain and what leads to them
+    /// Write only the memory that some objects retain and the paths to them
     Trim(trim::Args),
-    /// Write a snapshot anew, in the columns of another writer
+    /// Write a snapshot in the format of another writer
     Convert(convert::Args),
-    /// Make a file that opens from one that was cut
+    /// Repair a cut file so that readers open it
     Repair(repair::Args),
-    /// Say how far a file is good
+    /// Check whether a file is whole, and how far it is good
     Validate(validate::Args),
 }
 
 /// What is asked of one file, by a command or in a session.
 #[derive(Debug, Subcommand)]
 enum Question {
-    /// Classes: count, shallow and retained size, distance
+    /// List classes: count, shallow and retained size, distance
     Summary(summary::Args),
-    /// What refers to an object
+    /// Show the objects that refer to an object
     Retainers(retainers::Args),
-    /// The shortest way from a root to an object, or to each object of a class
+    /// Show the shortest path from a root to an object, or to each object of a class
     Path(path::Args),
-    /// What holds what alive: the dominator tree
+    /// Show the dominator tree: which object keeps which alive
     Dominators(dominators::Args),
-    /// One object and what it refers to
+    /// Show one object and its references
     Object(object::Args),
-    /// Strings that are on the heap more than once
+    /// List strings with several copies on the heap
     Strings(strings::Args),
-    /// Ask for assertions: exit code 1 where one does not hold
+    /// Check assertions: exit code 1 if one does not hold
     Check(check::Args),
-    /// Objects as rows: filter, group, sort, top
+    /// Query objects as rows: filter, group, sort, top
     Query(query::Args),
 }
 

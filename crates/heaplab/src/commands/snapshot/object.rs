@@ -12,7 +12,7 @@ use std::process::ExitCode;
 pub struct Args {
     #[command(flatten)]
     object: OfObject,
-    /// References to show, those that retain most first; 0: all, as in JSON
+    /// References to show, the largest retained sizes first; 0: all, as in JSON
     #[arg(long, value_name = "N", default_value_t = 30)]
     top: usize,
 }

@@ -13,11 +13,10 @@ use std::path::{Path, PathBuf};
 /// `--filter` and `--since`.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct ObjectFilter {
-    /// Look at some objects only, as DevTools' filters do: contexts, detached, ... (--help lists
-    /// them)
+    /// Count only some objects, as DevTools' filters do: contexts, detached, ... (--help lists them)
     #[arg(long, value_name = "FILTER", long_help = FILTER_HELP)]
     filter: Option<Wanted>,
-    /// Look only at what was allocated after this older snapshot of the same session (see `diff`)
+    /// Count only objects allocated after this older snapshot of the same session (see `diff`)
     #[arg(long, value_name = "OLDER")]
     since: Option<PathBuf>,
 }

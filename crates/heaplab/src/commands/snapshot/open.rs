@@ -21,10 +21,10 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../../help/snapshot-open.txt"))]
 pub struct Args {
-    /// The snapshot; with --serve the snapshots of one program, the oldest first
+    /// The snapshot; with --serve also several snapshots of one program, the oldest first
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Show a page in a browser
+    /// Serve a page for a browser
     #[arg(long)]
     serve: bool,
     /// The page's port on the loopback address; 0: a free one

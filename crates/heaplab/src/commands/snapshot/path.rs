@@ -28,10 +28,10 @@ pub struct Args {
     subject: Subject,
     #[command(flatten)]
     only: ObjectFilter,
-    /// Different ways to show; 0: all
+    /// Different paths to show; 0: all
     #[arg(long, value_name = "N", default_value_t = 5)]
     top: usize,
-    /// Steps of a way to show, half of them from the root's side; 0: all
+    /// Steps of a path to show, half of them from the root's side; 0: all
     #[arg(long, value_name = "N", default_value_t = 40)]
     steps: usize,
     /// Write JSON

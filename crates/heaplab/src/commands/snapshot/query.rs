@@ -20,7 +20,7 @@ pub struct Args {
     /// The snapshot
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// What to ask; an empty text is all objects
+    /// The query; an empty text selects all objects
     #[arg(value_name = "QUERY")]
     query: String,
     #[command(flatten)]

@@ -22,15 +22,13 @@ pub struct Args {
     /// repeated
     #[arg(long, value_name = "FILE")]
     source: Vec<PathBuf>,
-    /// A long secret that makes replacements the same in several files; by default one that is
-    /// forgotten. Other users see it in the list of processes: --key-file does not have that
+    /// A long secret that gives equal replacements in several files [default: a random one, not kept]. Other users can see it in the list of processes; --key-file avoids this
     #[arg(long, value_name = "TEXT", conflicts_with = "key_file")]
     key: Option<String>,
     /// A file with that secret
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// Take a file in which objects have the same id: the first keeps it, the others get new ones,
-    /// larger than any
+    /// Accept a file in which several objects have the same id: the first keeps the id, the others get new ids above all existing ones
     #[arg(long)]
     allow_duplicate_ids: bool,
     /// Show no progress

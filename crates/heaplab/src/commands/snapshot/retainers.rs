@@ -13,13 +13,13 @@ use std::process::ExitCode;
 pub struct Args {
     #[command(flatten)]
     object: OfObject,
-    /// How far to follow, at most 100
+    /// Levels to follow, at most 100
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=100))]
     depth: u8,
     /// Referrers to show of each object; 0: all
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
-    /// Lines at most, the nearest levels first; the first level is always there; 0: all
+    /// Maximum number of lines, the nearest levels first; the first level is always shown; 0: all
     #[arg(long, value_name = "N", default_value_t = 1000)]
     lines: usize,
 }

@@ -18,7 +18,7 @@ pub struct Rewriting {
     /// The file to write; - is standard output
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Write what was done as JSON; not with -o -
+    /// Print a summary as JSON; not with -o -
     #[arg(long)]
     pub json: bool,
 }

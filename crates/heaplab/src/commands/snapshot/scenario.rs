@@ -25,24 +25,22 @@ const ELSEWHERE: &str =
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../../help/snapshot-scenario.txt"))]
 pub struct Args {
-    /// The steps, one a line
+    /// The file with the steps, one on each line
     #[arg(value_name = "FILE")]
     scenario: PathBuf,
-    /// The folder for base, target and final.heapsnapshot; it is made if there is none
+    /// The folder for base, target and final.heapsnapshot; created if missing
     #[arg(short, long = "output", value_name = "FOLDER")]
     output: PathBuf,
-    /// The Chromium to start, if not the first of chromium, chromium-browser, google-chrome and
-    /// chrome
+    /// The Chromium to start [default: the first of chromium, chromium-browser, google-chrome and chrome]
     #[arg(long, value_name = "COMMAND", conflicts_with = "chromium")]
     browser: Option<PathBuf>,
-    /// One that runs, instead of a headless one with a new profile: the address of its
-    /// --remote-debugging-port, such as 9222
+    /// A running Chromium, instead of a headless one with a new profile: the address of its --remote-debugging-port, such as 9222
     #[arg(long, value_name = "PORT|ADDRESS")]
     chromium: Option<String>,
-    /// With --chromium: of several pages the one with this in its title or address
+    /// With --chromium: the page with this text in its title or address
     #[arg(long, value_name = "TEXT", requires = "chromium")]
     page: Option<String>,
-    /// Seconds without a sign of the page after which it is given up
+    /// Seconds without a sign of the page after which heaplab gives up
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
     #[command(flatten)]

@@ -17,16 +17,16 @@ pub struct Args {
     /// The snapshot
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// All strings, not duplicates alone
+    /// Show all strings, not only duplicates
     #[arg(long)]
     all: bool,
-    /// Only strings with this in them
+    /// Show only strings that contain this text
     #[arg(long, value_name = "TEXT")]
     containing: Option<String>,
     /// Strings to show; 0: all
     #[arg(long, value_name = "N", default_value_t = 30)]
     top: usize,
-    /// Write JSON, whole strings, without a limit on how many
+    /// Write JSON, with whole strings and without a limit on their number
     #[arg(long)]
     json: bool,
     #[command(flatten)]

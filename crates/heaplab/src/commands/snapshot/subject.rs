@@ -19,7 +19,7 @@ pub struct OfObject {
     /// The snapshot
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// An object such as @4711, or the class whose largest object is meant
+    /// An object such as @4711, or a class, for its largest object
     #[arg(value_name = "OBJECT")]
     subject: Subject,
     /// Write JSON

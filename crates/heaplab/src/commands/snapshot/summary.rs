@@ -24,7 +24,7 @@ pub struct Args {
     /// Classes to show; 0: all
     #[arg(long, value_name = "N", default_value_t = 30)]
     top: usize,
-    /// Show the largest of this first
+    /// Sort by this column
     #[arg(long, value_enum, value_name = "COLUMN", default_value = "retained")]
     sort: view::Order,
     /// Show only classes of this name; * stands for any text
@@ -34,13 +34,13 @@ pub struct Args {
     /// lists them)
     #[arg(long, value_name = "FILTER", long_help = FILTER_HELP)]
     filter: Option<Wanted>,
-    /// Count only what was allocated after this older snapshot of the same session (see `diff`)
+    /// Count only objects allocated after this older snapshot of the same session (see `diff`)
     #[arg(long, value_name = "OLDER", conflicts_with = "filter")]
     since: Option<PathBuf>,
-    /// List also classes that DevTools overwrites with another of their name
+    /// Also list classes that DevTools overwrites with another class of the same name
     #[arg(long, conflicts_with_all = ["filter", "since"])]
     overwritten: bool,
-    /// Write JSON, of all classes unless --class chooses
+    /// Write JSON, with all classes unless --class selects some
     #[arg(long, conflicts_with = "html")]
     json: bool,
     #[command(flatten)]

@@ -19,10 +19,10 @@ pub struct Target {
     /// http://127.0.0.1:9222
     #[arg(long, value_name = "PORT|ADDRESS")]
     chromium: Option<String>,
-    /// Of several pages the one with this in its title or address
+    /// The page with this text in its title or address
     #[arg(long, value_name = "TEXT")]
     page: Option<String>,
-    /// Seconds without a sign of the target after which it is given up
+    /// Seconds without a sign of the target after which heaplab gives up
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
 }

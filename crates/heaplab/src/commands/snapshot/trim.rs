@@ -24,10 +24,10 @@ pub struct Args {
     subject: Subject,
     #[command(flatten)]
     only: ObjectFilter,
-    /// Objects of a class to keep, those that retain most; 0: all
+    /// Objects of a class to keep, the largest retained sizes first; 0: all
     #[arg(long, value_name = "N", default_value_t = 0)]
     objects: usize,
-    /// Referrers of each object that are kept, with their ways from a root
+    /// Referrers of each object to keep, with their paths from a root
     #[arg(long, value_name = "N", default_value_t = 3)]
     referrers: usize,
     #[command(flatten)]

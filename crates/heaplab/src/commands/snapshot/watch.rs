@@ -24,22 +24,22 @@ use std::time::{Duration, Instant};
 pub struct Args {
     #[command(flatten)]
     target: Target,
-    /// At most so many snapshots, one each time the heap nears its limit
+    /// Take at most this many snapshots, one each time the heap nears its limit
     #[arg(long, value_name = "N", required_unless_present = "every", value_parser = clap::value_parser!(u32).range(1..))]
     near_heap_limit: Option<u32>,
-    /// Per cent of the limit that is near it
+    /// Percentage of the limit that counts as near
     #[arg(long, value_name = "PERCENT", default_value_t = 80, value_parser = clap::value_parser!(u8).range(1..=99))]
     near: u8,
-    /// One snapshot every so often instead, such as 30s or 5min
+    /// Take a snapshot at this interval instead, such as 30s or 5min
     #[arg(long, value_name = "TIME", conflicts_with = "near_heap_limit", value_parser = interval)]
     every: Option<Duration>,
-    /// With --every: at most so many
+    /// With --every: take at most this many
     #[arg(long, value_name = "N", default_value_t = 3, requires = "every", value_parser = clap::value_parser!(u32).range(1..))]
     at_most: u32,
-    /// Time between two looks at the heap
+    /// Time between two checks of the heap
     #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = interval)]
     poll: Duration,
-    /// The files' name, to which the number is added
+    /// The name of the files, without their number
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Show no progress

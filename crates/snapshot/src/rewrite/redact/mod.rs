@@ -42,14 +42,13 @@ use std::io::Write;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Keep {
-    /// Those that occur as identifiers in source code, and the runtime's own.
+    /// Identifiers of source code, and the runtime's own names.
     #[default]
     Identifiers,
     /// All names of properties, variables, functions and classes.
-    ///
-    /// Addresses among the names of functions and classes go all the same.
+    /// Addresses among the names of functions and classes are replaced all the same.
     Names,
-    /// The runtime's own alone.
+    /// Only the runtime's own names.
     Own,
 }
 
