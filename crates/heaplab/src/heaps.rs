@@ -24,7 +24,7 @@ pub const FAMILIES: Families = Families(&[
 ]);
 
 /// How parameters follow a heap's name.
-pub const SYNTAX: &str = "Parameters follow a heap's name: NAME:PARAMETER=VALUE,PARAMETER=VALUE. A comma and a colon mean the same, \
+pub const SYNTAX: &str = "Parameters follow a heap's name: NAME:PARAMETER=VALUE,PARAMETER=VALUE. A colon means the same as a comma, \
                           and a variant comes first: metaspace:jdk17,limit=64m.";
 
 /// A heap of any family, with its parameters, as asked for.

@@ -60,14 +60,14 @@ impl Family for Arenas {
     fn rows(&self) -> Vec<Row> {
         let elastic = Row {
             name: ELASTIC.into(),
-            summary: "heaplab's elastic arenas: one space, each arena of the workload an arena in it",
+            summary: "heaplab's elastic arenas: one space with an arena for each arena of the workload",
             parameters: PARAMETERS.iter().map(Into::into).collect(),
             example: Some("elastic:growth=fast,reclaim=trim,huge_pages=true"),
             is_built_in: true,
             is_walked: true,
             ..Row::default()
         };
-        let summary = "bumpalo: each arena of the workload a Bump of its own, dropped whole";
+        let summary = "bumpalo: one Bump for each arena of the workload, dropped whole";
         let bump = Row {
             name: BUMP.into(),
             summary,

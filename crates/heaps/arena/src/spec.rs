@@ -19,31 +19,31 @@ pub const PARAMETERS: [Parameter; 7] = [
         name: "granule",
         takes: "a power of two of a page to 256k",
         default: "a page",
-        help: "committed and given back at a time",
+        help: "unit in which memory is committed and given back",
     },
     Parameter {
         name: "growth",
         takes: growths::TAKES,
         default: "recorded",
-        help: "sizes of an arena's chunks: as the recording says of each arena (learned where it does not, large for blocks of none), of all arenas the same, or by the arenas' kinds (class:768+16k/non-class:3k+16k+32k); sizes are rounded up to eighths of a power of two",
+        help: "chunk sizes of arenas: recorded: as the recording has them for each arena (learned if it has none; large for blocks without an arena); otherwise one growth for all arenas, or one for each kind (class:768+16k/non-class:3k+16k+32k); sizes are rounded up to eighths of a power of two",
     },
     Parameter {
         name: "reclaim",
         takes: "return, trim or background",
         default: "return",
-        help: "when idle memory goes back: when an arena dies, at a trim only, by a thread",
+        help: "when idle memory goes back: return: when an arena dies; trim: only at a trim; background: by a thread",
     },
     Parameter {
         name: "keep",
         takes: BYTES,
         default: "256k",
-        help: "what may stay committed though idle (not with reclaim=trim)",
+        help: "idle memory that may stay committed (not with reclaim=trim)",
     },
     Parameter {
         name: "interval",
         takes: "1 to 3600000 ms",
         default: "1000",
-        help: "how often the thread of reclaim=background looks",
+        help: "how often the thread of reclaim=background checks",
     },
     Parameter {
         name: "huge_pages",
@@ -55,7 +55,7 @@ pub const PARAMETERS: [Parameter; 7] = [
         name: "limit",
         takes: "bytes, or with k, m, g; 64k or more",
         default: "unlimited",
-        help: "most bytes that may be committed",
+        help: "maximum of committed bytes",
     },
 ];
 

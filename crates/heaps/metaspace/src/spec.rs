@@ -32,12 +32,12 @@ impl Generation {
         (
             Generation::Jdk17,
             "jdk17",
-            "HotSpot's elastic metaspace of JDK 17: buddy chunks up to 16 MB, uncommitted when they return",
+            "HotSpot's elastic metaspace of JDK 17: buddy chunks up to 16 MB, uncommitted when an arena returns them",
         ),
         (
             Generation::Jdk18,
             "jdk18",
-            "HotSpot's elastic metaspace since JDK 18: uncommitted at a purge only, after arenas died",
+            "HotSpot's elastic metaspace since JDK 18: chunks are uncommitted only at a purge, after arenas died",
         ),
     ];
 
@@ -78,19 +78,19 @@ pub const PARAMETERS: [Parameter; 3] = [
         name: "reclaim",
         takes: "balanced, aggressive or none",
         default: "balanced",
-        help: "granules of 64 KB, of 16 KB, or all committed and kept (not jdk11)",
+        help: "balanced: granules of 64 KB; aggressive: of 16 KB; none: commit chunks whole and keep them (not jdk11)",
     },
     Parameter {
         name: "limit",
         takes: "bytes, or with k, m, g; 64k (a granule) or more",
         default: "unlimited",
-        help: "MaxMetaspaceSize: most bytes that both spaces may commit",
+        help: "MaxMetaspaceSize: maximum of committed bytes of both spaces",
     },
     Parameter {
         name: "class_space",
         takes: "bytes, or with k, m, g; 16m to 4g",
         default: "1g",
-        help: "CompressedClassSpaceSize: reserved for the class space, which cannot grow",
+        help: "CompressedClassSpaceSize: reserved size of the class space, which cannot grow",
     },
 ];
 

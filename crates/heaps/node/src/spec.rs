@@ -33,25 +33,25 @@ pub const PARAMETERS: [Parameter; 11] = [
         name: "compact",
         takes: "never, regular or always",
         default: "regular",
-        help: "whether full collections move objects: never, when V8 finds it worth while, every time",
+        help: "when full collections move objects: never; if V8 finds it worthwhile; always",
     },
     Parameter {
         name: "gc",
         takes: "forced or own",
         default: "forced",
-        help: "full collections only where the workload forces them, or only V8's own (its predictable schedule, without incremental marking; each birth is watched, which takes a microsecond)",
+        help: "forced: only the workload's full collections; own: only V8's (predictable schedule, no incremental marking; watching costs a microsecond a birth)",
     },
     Parameter {
         name: "every",
         takes: "a number of births",
         default: "none",
-        help: "force a full collection after every so many births (gc=forced)",
+        help: "force a full collection after this many births (gc=forced)",
     },
     Parameter {
         name: "limit",
         takes: "bytes with m or g; whole megabytes",
         default: "8g",
-        help: "most bytes of the old generation",
+        help: "maximum size of the old generation",
     },
     Parameter {
         name: "semi_space",
@@ -63,7 +63,7 @@ pub const PARAMETERS: [Parameter; 11] = [
         name: "categories",
         takes: "true or false",
         default: "false",
-        help: "also ask for the free bytes of each category on each page, before collections and after sweeping",
+        help: "also report the free bytes of each category on each page, before collections and after sweeping",
     },
     Parameter {
         name: "timeout",
@@ -75,13 +75,13 @@ pub const PARAMETERS: [Parameter; 11] = [
         name: "own",
         takes: "a file",
         default: "none",
-        help: "write there where Node's own objects lie when the workload begins, for base= of v8",
+        help: "write the places of Node's own objects at the workload's start into this file, for base= of v8",
     },
     Parameter {
         name: "node",
         takes: "a path",
         default: "found by version",
-        help: "the Node program itself; its version must be the one named",
+        help: "the Node program; it must have the given version",
     },
 ];
 

@@ -13,13 +13,13 @@ const PARAMETERS: [Parameter; 2] = [
         name: "limit",
         takes: "bytes, with k, m or g",
         default: "16g",
-        help: "the most that the heap may take; beyond, births fail",
+        help: "maximum size of the heap; beyond it births fail",
     },
     Parameter {
         name: "overhead",
         takes: "percent, 1 to 1000000",
         default: "100",
-        help: "collect when so much was allocated since the last collection, as a part of what lived after it (1 MiB at least)",
+        help: "allocation between two collections, as a share of the live bytes after the first (at least 1 MiB)",
     },
 ];
 

@@ -161,19 +161,19 @@ fn documented() -> Vec<Strategy> {
     vec![
         legacy(
             "single-page",
-            "only whole pages are used again (FullPages)",
+            "reuses only whole pages (FullPages)",
             vec![PAGE_AREA_BYTES],
             exhaustive(),
         ),
         legacy(
             "no-tiny",
-            "legacy without its two smallest categories: less is waste",
+            "legacy without its two smallest categories: smaller blocks are waste",
             vec![256, 2048, 16_384, 65_536],
             roomy(0),
         ),
         legacy(
             "legacy-retry",
-            "legacy's categories, the request's own first and each looked at whole",
+            "legacy's categories, the request's own first, each searched to its end",
             legacy_minimums(),
             exhaustive(),
         ),
@@ -242,12 +242,12 @@ fn future() -> Vec<Strategy> {
     vec![
         switching(
             "many-pressure",
-            "many-fast-path, and many while more than half of the limit is committed",
+            "many-fast-path, but many while more than half of the limit is committed",
             Condition::Pressure(50),
         ),
         switching(
             "many-feedback",
-            "many-fast-path, and many while old space takes less a cycle than lives in it",
+            "many-fast-path, but many while old space takes less in a cycle than its live bytes",
             Condition::FewAllocations(100),
         ),
         segregated(
