@@ -1,24 +1,24 @@
-//! Bounds and what was measured, as one table: what docs/benchmarks.md says is met must be what the
-//! command itself says, and a missed bound ends the command with an error.
+//! Bounds and measurements as one table. The command itself decides whether a bound is met, so
+//! docs/benchmarks.md can only repeat it; a missed bound ends the command with an error.
 //!
-//! A bound is judged by the median, or by an estimate that the benchmark has made, where a thing
-//! was measured several times. Beside it stands an interval. For a median it holds the true one
-//! with the probability given: order statistics, whatever the distribution, so that few repetitions
-//! show how little they say.
+//! A bound is judged by the median of repeated measurements, or by the benchmark's own estimate. An
+//! interval stands beside it. For a median the interval holds the true one with the stated
+//! probability: it uses order statistics, for any distribution, so few repetitions show how little
+//! they prove.
 
 use super::measure::Spread;
 use super::sign_test::{COVERAGE, Interval};
 use anyhow::{Result, ensure};
 use heaplab_experiment::results::Estimate;
 
-/// On which side of the bound a measurement has to lie.
+/// The side of the bound on which a measurement must lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     AtMost,
     AtLeast,
 }
 
-/// The bounds that were looked at.
+/// The bounds checked so far.
 #[derive(Debug, Default)]
 pub struct Bounds {
     rows: Vec<Row>,
@@ -35,7 +35,7 @@ struct Row {
 }
 
 impl Bounds {
-    /// One value that may be `bound` at most.
+    /// Checks one value, at most `bound`.
     pub fn at_most(&mut self, what: &str, measured: f64, unit: &'static str, bound: f64) {
         self.rows.push(Row {
             what: what.into(),
@@ -47,7 +47,7 @@ impl Bounds {
         });
     }
 
-    /// An estimate with its interval at 95 %, which may be `bound` at most.
+    /// Checks an estimate with its interval at 95 %, at most `bound`.
     pub fn estimate_at_most(
         &mut self,
         what: &str,
@@ -67,7 +67,7 @@ impl Bounds {
         });
     }
 
-    /// Values, at least one, whose median may be `bound` at most.
+    /// Checks values, at least one, with a median of at most `bound`.
     pub fn median_at_most(
         &mut self,
         what: &str,
@@ -78,7 +78,7 @@ impl Bounds {
         self.median(what, measured, unit, Side::AtMost, bound);
     }
 
-    /// Values, at least one, whose median must be `bound` at least.
+    /// Checks values, at least one, with a median of at least `bound`.
     pub fn median_at_least(
         &mut self,
         what: &str,
@@ -109,7 +109,7 @@ impl Bounds {
         });
     }
 
-    /// Prints the table. Fails where a bound is missed.
+    /// Prints the table. Fails if a bound is missed.
     pub fn finish(&self) -> Result<()> {
         if !self.rows.is_empty() {
             println!("\n{}", self.table());
@@ -144,8 +144,7 @@ impl Row {
         let sign = if self.side == Side::AtMost { "<=" } else { ">=" };
         let interval =
             self.interval.as_ref().map(|interval| format!(" ({interval})")).unwrap_or_default();
-        // Bounds are written down with two digits at most; those that are scaled to a file's size
-        // are not.
+        // Bounds are written with at most two digits; bounds scaled to a file's size have more.
         let bound = (bound * 100.0).round() / 100.0;
         format!("| {what} {sign} {bound} {unit} | {measured:.2}{interval} | {} |", self.verdict())
     }

@@ -1,9 +1,8 @@
-//! `cargo xtask bench jvm`: what recording a JVM's metaspace costs: the time of the run and the CPU
-//! of all processes, beside the plain run and the JVM writing the same log to a file.
+//! `cargo xtask bench jvm`: the cost of recording a JVM's metaspace. Reports the run's time and all
+//! processes' CPU time, beside the plain run and the JVM writing the same log to a file.
 //!
 //! Each repetition runs the program in each way, in this order, so that a slow minute of the
-//! machine falls on all of them; what is reported are ratios within a repetition, as median and
-//! range.
+//! machine affects all of them. The figures are ratios within a repetition, as median and range.
 
 use super::{measure, programs};
 use anyhow::{Context, Result, bail};

@@ -1,5 +1,5 @@
-//! Measurements whose figures stand in docs/benchmarks.md: one file or folder a benchmark, peers in
-//! the same run where there are any.
+//! The measurements in docs/benchmarks.md: one file or folder a benchmark, with peers in the same
+//! run if there are any.
 //!
 //! | benchmark | peers |
 //! |---|---|
@@ -15,8 +15,8 @@
 //! | snapshot | DevTools' worker, memlab, VS Code's parser, heap-snapshot |
 //! | snapshot-write, snapshot-limits | none in the run: what others took stands in the text |
 //!
-//! docs/benchmarks.md says where each is got. A peer that is not there is left out with a line that
-//! says so.
+//! docs/benchmarks.md says where to get each peer. A missing peer is left out with a line that says
+//! so.
 
 mod bounds;
 mod bundle;
@@ -84,12 +84,12 @@ enum Benchmark {
     Child(measure::ChildArgs),
 }
 
-/// A number of repetitions. Checked with the command line, before anything is built.
+/// Parses a number of repetitions; the command line is checked before anything is built.
 fn one_or_more(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|number| *number > 0).ok_or_else(|| "a whole number, 1 or more".into())
 }
 
-/// A file or folder that is read. It is looked for with the command line, before anything is built.
+/// Parses a file or folder to read; the command line is checked before anything is built.
 fn existing(text: &str) -> Result<std::path::PathBuf, String> {
     std::fs::metadata(text).map(|_| text.into()).map_err(|error| error.to_string())
 }

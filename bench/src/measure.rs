@@ -1,9 +1,9 @@
-//! What benchmarks of whole programs need: CPU time and memory of one process, apart from what
-//! measures it, and medians with their spread.
+//! Tools for benchmarks of whole programs: CPU time and memory of one process, apart from the
+//! measuring process, and medians with their spread.
 //!
-//! The kernel adds up the CPU time of a process when its parent waits for it. To see a recorded
-//! program apart from its recorder, it is started through `heaplab-bench child FILE`, which waits
-//! for it and writes down what it used.
+//! The kernel adds up a process's CPU time when its parent waits for it. To measure a recorded
+//! program apart from its recorder, the program starts through `heaplab-bench child FILE`, which
+//! waits for it and writes its figures down.
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -13,29 +13,28 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-/// What a process and the descendants it waited for used.
+/// Figures of a process and the descendants that it waited for.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Used {
     /// User and system time, s.
     pub cpu_s: f64,
-    /// Time on the wall from its start to its end, s.
+    /// Elapsed time from its start to its end, s.
     pub wall_s: f64,
-    /// Of the CPU time system time, s.
+    /// System time within the CPU time, s.
     pub system_s: f64,
-    /// Of it the time of descendants that the process waited for, s, in the clock's ticks of 10 ms.
+    /// CPU time of descendants that the process waited for, s, in the clock's ticks of 10 ms.
     pub children_s: f64,
     /// Largest resident size of any of them, KiB.
     pub resident_kib: i64,
-    /// Page faults that needed no disk.
+    /// Page faults served without a disk.
     pub faults: u64,
 }
 
 /// Runs the command to its end; it must succeed.
 pub fn run(command: &mut Command) -> Result<Used> {
-    // A child that is started in its parent's memory (vfork) would count the parent's largest
-    // resident size as its own; a forked one has what is resident now. That there is something to
-    // do in between makes it a forked one. SAFETY: the closure does nothing, which is allowed
-    // between fork and exec.
+    // A child started in its parent's memory (vfork) would count the parent's peak of resident
+    // bytes as its own; a forked child counts only the bytes resident now. A closure between fork
+    // and exec makes the library fork. SAFETY: the closure does nothing, which is allowed there.
     unsafe { command.pre_exec(|| Ok(())) };
     let began = Instant::now();
     let child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
@@ -64,8 +63,8 @@ pub fn run(command: &mut Command) -> Result<Used> {
     })
 }
 
-/// Waits until the child has ended and leaves it to be waited for again: until then the kernel
-/// tells its own time from that of the descendants it waited for, which is what this gives, s.
+/// Waits until the child has ended, and leaves it for another wait: until then the kernel keeps its
+/// own time apart from that of the descendants it waited for. Returns the descendants' time, s.
 fn ended(pid: libc::pid_t) -> Result<f64> {
     // SAFETY: a siginfo of zeros is valid, and the call fills it.
     let waited = unsafe {
@@ -77,8 +76,8 @@ fn ended(pid: libc::pid_t) -> Result<f64> {
     }
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .with_context(|| format!("/proc/{pid}/stat"))?;
-    // Behind the name, which may hold anything, in parentheses: the state, and 12 fields later
-    // cutime and cstime.
+    // The name, in parentheses, may contain anything. Behind it come the state and, 12 fields
+    // later, cutime and cstime.
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace().skip(13);
     let ticks: Vec<f64> = fields
         .take(2)
@@ -103,7 +102,7 @@ pub struct ChildArgs {
     command: Vec<OsString>,
 }
 
-/// Runs a program and writes down what it used.
+/// Runs a program and writes down its figures.
 pub fn child(args: &ChildArgs) -> Result<()> {
     let mut command = Command::new(&args.command[0]);
     command.args(&args.command[1..]);
@@ -115,7 +114,7 @@ pub fn child(args: &ChildArgs) -> Result<()> {
     Ok(())
 }
 
-/// The words that start `command` so that what it uses is written to `file`.
+/// The words that start `command` so that its figures are written to `file`.
 pub fn through_child(
     file: &Path,
     environment: &[String],

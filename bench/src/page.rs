@@ -1,7 +1,8 @@
-//! `cargo xtask bench page`: how large the page of a long recording is, and how soon Chromium
-//! paints it, has every section drawn, can answer for ranges, and has drawn one that is chosen.
+//! `cargo xtask bench page`: the size of a long recording's page, and Chromium's time until the
+//! first paint, until every section is drawn, until ranges can be chosen, and until a chosen range
+//! is drawn.
 //!
-//! No peer in the run: the pages of other recorders are made by their own viewers.
+//! No peer in the run: other recorders' own viewers make their pages.
 
 use super::measure::Spread;
 use super::programs;

@@ -1,5 +1,5 @@
-//! Programs that benchmarks record, the build of heaplab that records them, and heaptrack, which
-//! records the same beside it.
+//! The recorded programs of benchmarks, the build of heaplab that records them, and heaptrack,
+//! which records the same.
 
 use super::measure::{Used, run as run_command};
 use anyhow::{Context, Result, bail};
@@ -19,7 +19,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// Gives `command`, which runs the program in some way, its input, and takes its output away.
+    /// Connects the program's input to `command`, which runs it in some way, and discards the
+    /// output.
     pub fn attach(&self, command: &mut Command) -> Result<()> {
         let input =
             self.input.as_ref().map_or(Ok(Stdio::null()), |path| File::open(path).map(Stdio::from));
@@ -33,7 +34,7 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The heaplab that was named, or a release build of this tree.
+/// The given heaplab, or a release build of this tree.
 pub fn heaplab(given: Option<&Path>) -> Result<PathBuf> {
     match given {
         Some(path) => path.canonicalize().with_context(|| format!("--heaplab {}", path.display())),
@@ -58,8 +59,8 @@ fn words(words: &[&str]) -> Vec<OsString> {
     words.iter().map(OsString::from).collect()
 }
 
-/// SQLite's workload, `times` over, so that what a recording costs once (starting, looking
-/// functions up) does not weigh more than it does in a program that lasts.
+/// SQLite's workload, `times` over, so that a recording's fixed costs (starting, looking functions
+/// up) weigh no more than in a long-running program.
 pub fn sqlite(folder: &Path, times: usize) -> Result<Program> {
     if times == 0 {
         bail!("a workload done 0 times is none: 1 or more");
@@ -75,7 +76,7 @@ pub fn sqlite(folder: &Path, times: usize) -> Result<Program> {
     Ok(Program { name: "sqlite", command: words(&["sqlite3", ":memory:"]), input: Some(file) })
 }
 
-/// A C++ compiler at its work, without the driver and the preprocessor before it.
+/// A C++ compiler at work, without its driver and preprocessor.
 pub fn compiler(folder: &Path) -> Result<Program> {
     let preprocessed = folder.join("templates.ii");
     run_command(
@@ -91,7 +92,7 @@ pub fn compiler(folder: &Path) -> Result<Program> {
     Ok(Program { name: "C++ compiler", command, input: None })
 }
 
-/// One thread, and two, that do nothing but allocate and free.
+/// One thread, and two, that only allocate and free.
 pub fn threads(folder: &Path) -> Result<[Program; 2]> {
     let binary = folder.join("threads");
     let source = root().join("bench/src/recorder_threads.c");
@@ -108,16 +109,16 @@ pub fn threads(folder: &Path) -> Result<[Program; 2]> {
     ])
 }
 
-/// heaptrack 1.4 as distributions install it. Its script starts the program with a library
-/// preloaded, which writes "raw" lines, and pipes them through an interpreter, which looks
-/// functions up and puts equal allocations together, and a compressor.
+/// heaptrack 1.4 as distributions install it. Its script preloads a library into the program. The
+/// library writes "raw" lines; the script pipes them through an interpreter, which looks functions
+/// up and merges equal allocations, and through a compressor.
 pub struct Heaptrack {
     preload: PathBuf,
     interpreter: PathBuf,
 }
 
 impl Heaptrack {
-    /// Where it is installed. Says so where it is not.
+    /// Finds an installed heaptrack; prints a line if there is none.
     pub fn find() -> Option<Heaptrack> {
         let folder = Path::new("/usr/lib/heaptrack");
         let heaptrack = Heaptrack {
@@ -134,7 +135,7 @@ impl Heaptrack {
         None
     }
 
-    /// The environment in which a program writes its raw file itself.
+    /// The environment that makes a program write its raw file directly.
     pub fn environment(&self, raw: &Path) -> Vec<String> {
         vec![
             format!("LD_PRELOAD={}", self.preload.display()),
@@ -154,12 +155,12 @@ impl Heaptrack {
         run_command(&mut command)
     }
 
-    /// Makes of a raw file what the script leaves: interpreted and compressed by zstd. Gives the
+    /// Turns a raw file into the script's result, interpreted and compressed by zstd. Returns the
     /// CPU time of both, s.
     pub fn finish(&self, raw: &Path, finished: &Path) -> Result<f64> {
         let interpreted = finished.with_extension("interpreted");
         let mut command = Command::new(&self.interpreter);
-        // It counts what it saw on standard error.
+        // heaptrack prints its counts on standard error.
         command.stdin(File::open(raw)?).stdout(File::create(&interpreted)?).stderr(Stdio::null());
         let used = run_command(&mut command)?;
         let seconds = used.cpu_s + compress("zstd", &interpreted, finished)?;
@@ -168,7 +169,7 @@ impl Heaptrack {
     }
 }
 
-/// Compresses a file with `program -c`, as heaptrack's script does. Gives the CPU time, s.
+/// Compresses a file with `program -c`, as heaptrack's script does. Returns the CPU time, s.
 pub fn compress(program: &str, file: &Path, compressed: &Path) -> Result<f64> {
     let mut command = Command::new(program);
     command
@@ -179,8 +180,8 @@ pub fn compress(program: &str, file: &Path, compressed: &Path) -> Result<f64> {
     Ok(run_command(&mut command)?.cpu_s)
 }
 
-/// Records the program with `heaplab record --json` into `bundle`; `words` are what is started,
-/// which is the program's own command or runs it. Gives what all processes used and the number of
+/// Records the program with `heaplab record --json` into `bundle`. `words` are the started command:
+/// the program's own, or one that runs it. Returns the figures of all processes and the number of
 /// events.
 pub fn record(
     heaplab: &Path,

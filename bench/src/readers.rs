@@ -1,14 +1,14 @@
 //! A program's recording read and analysed, by heaplab and by heaptrack's own reader, in turns.
 //!
-//! Both read what their recorder left of the same program (`traces/sqlite-workload.sql`, several
-//! times over). heaptrack_print cannot read without analysing; what its reading takes at least is
-//! its file decompressed and thrown away. It prints the stacks behind most calls, behind the peak
-//! and behind short-lived blocks; a report of heaplab has sizes and slop, its findings with their
-//! stacks, and the stacks behind the peak and the end.
+//! Both read their own recorder's files of the same program (`traces/sqlite-workload.sql`, several
+//! times over). heaptrack_print cannot read without analysing; decompressing its file is a lower
+//! bound on its reading. It prints the stacks behind most calls, behind the peak and behind
+//! short-lived blocks. A report of heaplab has sizes and slop, its findings with their stacks, and
+//! the stacks behind the peak and the end.
 //!
-//! A bundle's events are Parquet, so that readers of Parquet are peers too: DuckDB and pyarrow, on
-//! one thread, decode the same file in a Python that has them (`HEAPLAB_PYTHON`, as for the tests).
-//! They count their own CPU time, from when they are loaded.
+//! A bundle's events are Parquet, so readers of Parquet are peers too. DuckDB and pyarrow decode
+//! the same file on one thread, in a Python that has them (`HEAPLAB_PYTHON`, as for the tests).
+//! They count their own CPU time, from the moment they are loaded.
 
 use super::measure::{Spread, Used, run as run_command};
 use super::programs::{self, Heaptrack};
@@ -17,12 +17,12 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What is run on the recordings.
+/// The readers of the recordings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
-    /// Every event of the bundle, with no more done than adding sizes up.
+    /// Reads every event of the bundle and only adds sizes up.
     Events,
-    /// The same, and the order of events checked.
+    /// The same, and checks the order of events.
     Verified,
     /// `heaplab report`.
     Report,
@@ -49,13 +49,13 @@ impl Reader {
         }
     }
 
-    /// Whether it reads what heaptrack left.
+    /// Whether it reads heaptrack's file.
     const fn is_heaptrack(self) -> bool {
         matches!(self, Reader::Decompressed | Reader::HeaptrackPrint)
     }
 
-    /// For a reader in Python: the module it needs, and what it runs on the file that is its
-    /// argument, printing its own CPU time, s.
+    /// For a reader in Python: the module that it needs, and its script. The script gets the file
+    /// as its argument and prints its own CPU time, s.
     const fn script(self) -> Option<(&'static str, &'static str)> {
         match self {
             Reader::DuckDb => Some(("duckdb", DUCKDB)),
@@ -98,7 +98,7 @@ impl Reader {
     }
 }
 
-/// The largest of each column, because a column nobody asks for is not decoded.
+/// Takes the largest value of each column, because a column that nobody reads is not decoded.
 const DUCKDB: &str = "
 import duckdb, sys, time
 db = duckdb.connect()
@@ -120,7 +120,7 @@ fn python() -> PathBuf {
     std::env::var_os("HEAPLAB_PYTHON").map_or_else(|| "python3".into(), PathBuf::from)
 }
 
-/// Whether the reader's Python has what it needs. Says so where it has not.
+/// Whether the reader's Python has the module. Prints a line if not.
 fn is_installed(reader: &Reader) -> bool {
     let Some((module, _)) = reader.script() else { return true };
     let python = python();
@@ -152,7 +152,7 @@ pub struct Args {
     heaplab: Option<PathBuf>,
 }
 
-/// Records the program twice, and runs and prints `readers` on what is left.
+/// Records the program twice, and runs and prints `readers` on the recordings.
 pub fn bench(readers: &[Reader], args: &Args) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let heaplab = programs::heaplab(args.heaplab.as_deref())?;

@@ -1,6 +1,6 @@
-//! `cargo xtask bench reading`: time an event when a program's bundle is read, beside other readers
-//! of Parquet and heaptrack's reader of its own file in the same run, and whether memory grows with
-//! a bundle's length.
+//! `cargo xtask bench reading`: time an event to read a program's bundle, beside other readers of
+//! Parquet and heaptrack's reader of its own file in the same run. Checks also whether memory grows
+//! with a bundle's length.
 
 use super::measure;
 use super::readers::{self, Reader};

@@ -1,15 +1,14 @@
-//! `cargo xtask bench recorder`: what recording costs, in the program that is recorded and in all
+//! `cargo xtask bench recorder`: the cost of recording, in the recorded program and in all
 //! processes until the bundle is finished, beside heaptrack in the same run.
 //!
 //! Each repetition runs the program under `heaplab record` at each stack depth, under another build
-//! of heaplab where one is given, and under heaptrack (raw), with a plain run before and after each
-//! of these, and every other repetition in the opposite order, so that a slow minute of the machine
-//! falls on all of them. An event is a malloc, free or realloc, counted by heaplab. Two rows say
-//! what no recorder can undercut (`recorder_floor.c`): hooks that only call on, and hooks that also
-//! write a record where nobody reads it. What the kernel did of it stands beside the sum, because
-//! page faults and waiting are mended otherwise than instructions are. What it costs to start a
-//! process is measured apart (`recorder_starts.rs`). What the figures are made of:
-//! `recorder_table.rs`.
+//! of heaplab if one is given, and under heaptrack (raw), with a plain run before and after each of
+//! these. Every other repetition has the opposite order, so that a slow minute of the machine
+//! affects all of them. An event is a malloc, free or realloc, counted by heaplab. Two rows are
+//! lower bounds for any recorder (`recorder_floor.c`): hooks that only call on, and hooks that also
+//! write a record that nobody reads. The kernel's part stands beside the sum, because page faults
+//! and waits need other remedies than instructions. The cost of starting a process is measured
+//! apart (`recorder_starts.rs`). `recorder_table.rs` describes the figures.
 
 use super::bounds::Bounds;
 use super::measure::{Used, read_child, run as run_command, through_child};
@@ -50,19 +49,19 @@ pub enum Way {
     Plain,
     /// At a stack depth.
     Heaplab(u32),
-    /// The build before, at a stack depth.
+    /// The earlier build, at a stack depth.
     Before(u32),
     /// Its raw file.
     Heaptrack,
-    /// Hooks that record nothing: the place in [`FLOORS`].
+    /// Hooks that record nothing: the index in [`FLOORS`].
     Floor(usize),
 }
 
-/// Names of the builds of `recorder_floor.c`, and what makes them.
+/// Names of the builds of `recorder_floor.c`, and their compiler flags.
 pub const FLOORS: [(&str, &[&str]); 2] =
     [("calls passed on", &[]), ("a record stored", &["-DSTORE"])];
 
-/// What is measured, and where it may write.
+/// The measured heaplab, and a folder to write to.
 struct Bench<'a> {
     folder: &'a Path,
     heaplab: &'a Path,
@@ -78,7 +77,7 @@ pub struct Run {
     pub target: Used,
     /// All processes, until the bundle is finished.
     pub all: Used,
-    /// As heaplab counts; 0 where it did not record.
+    /// Counted by heaplab; 0: it did not record.
     pub events: u64,
 }
 
@@ -151,8 +150,8 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The means of running processes over 1, 5 and 15 minutes, so that a busy machine shows in what is
-/// printed.
+/// The mean numbers of running processes over 1, 5 and 15 minutes, so that the output shows a busy
+/// machine.
 fn load() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_else(|_| "not known".into());
     text.split_whitespace().take(3).collect::<Vec<_>>().join(" ")
@@ -163,7 +162,7 @@ fn floor_object(folder: &Path, place: usize) -> PathBuf {
 }
 
 impl Bench<'_> {
-    /// Measures the programs, in turns, prints a table of each, and fails where a bound is missed.
+    /// Measures the programs in turns, prints a table of each, and fails if a bound is missed.
     fn programs(&self, programs: &[Program], reps: usize) -> Result<()> {
         let mut rows: Vec<Vec<Vec<Beside>>> = programs.iter().map(|_| Vec::new()).collect();
         for repetition in 0..reps {

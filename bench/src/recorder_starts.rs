@@ -1,12 +1,12 @@
-//! `cargo xtask bench recorder --only starts`: what recording adds to a process that is started and
-//! does next to nothing, beside heaptrack.
+//! `cargo xtask bench recorder --only starts`: the cost that recording adds to starting a process
+//! that does next to nothing, beside heaptrack.
 //!
-//! One program forks, or forks and execs itself, some hundred times (`recorder_starts.c`); a
-//! repetition runs it plain, recorded and under heaptrack in turn. The time is the one on the wall,
-//! because what a start waits for (a file system's journal, the recorder) is part of it, and beside
-//! it the CPU time of all that was started. Files are made in the folder for temporary files:
-//! `TMPDIR=/dev/shm` measures without a disk. System calls are counted in a run of their own, by
-//! strace where it is installed.
+//! One program forks, or forks and execs itself, some hundred times (`recorder_starts.c`). A
+//! repetition runs it plain, recorded and under heaptrack in turn. The time is elapsed time,
+//! because a start's waits (for a file system's journal, for the recorder) are part of it; the CPU
+//! time of all started processes stands beside it. Files are made in the folder for temporary
+//! files: `TMPDIR=/dev/shm` measures without a disk. System calls are counted in a run of their
+//! own, by strace if it is installed.
 
 use super::measure::{Spread, Used, read_child, run as run_command, through_child};
 use super::programs::{self, Heaptrack, Program, root};
@@ -22,7 +22,7 @@ const STARTS: usize = 200;
 /// As users record.
 const STACK_DEPTH: u32 = 64;
 
-/// What records, and where it may write.
+/// The measured recorders, and a folder to write to.
 pub struct Bench<'a> {
     /// For all files.
     pub folder: &'a Path,
@@ -41,7 +41,7 @@ enum Way<'a> {
     Heaptrack(&'a Heaptrack),
 }
 
-/// One run, a start's share of it.
+/// One run: the share of each start.
 #[derive(Clone, Copy)]
 struct Run {
     wall_ms: f64,
@@ -107,14 +107,14 @@ fn name(way: Way) -> &'static str {
     }
 }
 
-/// With the digits that a part of a millisecond needs.
+/// With as many digits as a part of a millisecond needs.
 fn fine(spread: Spread) -> String {
     format!("{:.2} ({:.2} to {:.2})", spread.median, spread.least, spread.most)
 }
 
 impl Bench<'_> {
-    /// The time is taken inside of what records: looking functions up and writing the bundle is
-    /// done once a recording, not once a process.
+    /// The time is taken inside of the recorder: looking functions up and writing the bundle happen
+    /// once a recording, not once a process.
     fn measure(&self, way: Way, command: &[OsString]) -> Result<Run> {
         let file = self.folder.join("used.json");
         let started = through_child(&file, &self.environment(way), command)?;
@@ -146,7 +146,7 @@ impl Bench<'_> {
         run_command(Command::new(&words[0]).args(&words[1..]).stderr(Stdio::null())).map(|_| ())
     }
 
-    /// How many the program and its processes make, a process.
+    /// System calls of the program and its processes, a process.
     fn system_calls(&self, way: Way, command: &[OsString]) -> Result<f64> {
         let table = self.folder.join("calls");
         let mut words: Vec<OsString> =

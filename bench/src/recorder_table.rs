@@ -1,11 +1,11 @@
-//! What the benchmark of recording prints: CPU time added, as two estimates, and the bounds.
+//! The tables of the recording benchmark: CPU time added, as two estimates, and the bounds.
 //!
-//! Other load on the machine only ever adds to a run's CPU time, by caches and memory that it
-//! takes, and it comes and goes over seconds. So the figure that is judged is the lower quartile of
-//! many runs less the lower quartile of the plain runs between them, with a bootstrap interval of
-//! 95 %: of runs that differ by a third of their time among themselves, that quartile stays where
-//! it is. Beside it stands what the median says: the Hodges-Lehmann estimate of the differences of
-//! each run to the two plain runs next to it.
+//! Other load on the machine only adds to a run's CPU time, by taking caches and memory, and comes
+//! and goes over seconds. So the judged figure is the lower quartile of many runs minus the lower
+//! quartile of the plain runs between them, with a bootstrap interval of 95 %. Even if runs differ
+//! by a third of their time, this quartile stays in place. The median's estimate stands beside it:
+//! the Hodges-Lehmann estimate of the differences between each run and its two neighbouring plain
+//! runs.
 
 use super::bounds::Bounds;
 use super::measure::{Spread, Used};
@@ -18,15 +18,15 @@ use heaplab_experiment::statistics::{bootstrap_apart, hodges_lehmann, lower_quar
 const CONFIDENCE: f64 = 0.95;
 /// Of the bootstrap.
 const RESAMPLES: usize = 4000;
-/// Of the bootstrap, so that the same runs give the same interval.
+/// Seed of the bootstrap, so that the same runs give the same interval.
 const SEED: u64 = 1;
 /// ns an event in the target, by stack depth, on the programs below.
 const IN_TARGET: [(u32, f64); 2] = [(0, 15.0), (16, 100.0)];
-/// Programs that do something else besides.
+/// Programs that do other work too.
 const REAL: [&str; 2] = ["sqlite", "C++ compiler"];
-/// Two threads' cost an event, in times of one's.
+/// Two threads' cost an event, as a multiple of one thread's.
 const TWO_THREADS: f64 = 1.2;
-/// KiB that a recorder may add, and a thread of it.
+/// KiB that a recorder may add, and KiB that each thread may add.
 const MEMORY_KIB: (f64, f64) = (4096.0, 1024.0);
 
 /// A run, and the plain runs just before and after it.
@@ -40,13 +40,13 @@ pub struct Beside {
     pub after: Used,
 }
 
-/// What was measured of one program.
+/// The measurements of one program.
 pub struct Table<'a> {
     /// Of the program.
     pub name: &'static str,
     /// In which it ran.
     pub ways: &'a [Way],
-    /// Of each repetition, a run in each way.
+    /// For each repetition a run in each way.
     pub rows: Vec<Vec<Beside>>,
 }
 
@@ -101,7 +101,7 @@ impl Table<'_> {
         Ok(())
     }
 
-    /// What recording may cost, at each depth.
+    /// Judges the cost of recording at each depth.
     fn judge(&self, bounds: &mut Bounds) -> Result<()> {
         let peer = self.ways.iter().position(|&way| way == Way::Heaptrack);
         let threads = if self.name == "two threads" { 2.0 } else { 1.0 };
@@ -142,7 +142,7 @@ impl Table<'_> {
         Ok(())
     }
 
-    /// Two threads' cost an event in times of one's: in each way, and judged where heaplab records.
+    /// Two threads' cost an event as a multiple of one's, in each way; judged if heaplab records.
     fn beside_one_thread(&self, one: &Table, bounds: &mut Bounds) -> Result<()> {
         let events = [one.events()?, self.events()?];
         for (place, &way) in self.ways.iter().enumerate() {
@@ -235,8 +235,8 @@ impl Table<'_> {
     }
 }
 
-/// How many times the difference of the lower quartiles of two samples (their places) is that of
-/// two others.
+/// The ratio of two differences of lower quartiles: that of two samples (given by their places) to
+/// that of two others.
 fn ratio_beyond(
     samples: &[Vec<f64>],
     [upper, upper_plain]: [usize; 2],
@@ -275,8 +275,8 @@ mod tests {
         Used { cpu_s, resident_kib: (cpu_s * 1000.0) as i64, ..Used::default() }
     }
 
-    /// 1,000 events; plain runs of 1 s, but for every other one, which is disturbed; recorded ones
-    /// take 2 s, disturbed alike.
+    /// 1,000 events. Plain runs take 1 s, but every other one is disturbed; recorded runs take 2 s
+    /// and are disturbed alike.
     fn table(ways: &[Way]) -> Table<'_> {
         let row = |repetition: usize| {
             let disturbed = if repetition.is_multiple_of(2) { 0.0 } else { 5.0 };

@@ -1,7 +1,8 @@
-//! `cargo xtask bench report`: what `heaplab report` costs on a program's recording, beside
-//! heaptrack_print on heaptrack's of the same program in the same run; what the pass behind a
-//! report costs an event, and whether its memory grows with the number of events (it may grow with
-//! live objects and distinct stacks only, and the generated workload has a fixed number of both).
+//! `cargo xtask bench report`: the cost of `heaplab report` on a program's recording, beside
+//! heaptrack_print on heaptrack's of the same program in the same run; and the cost an event of the
+//! pass behind a report. Checks also whether its memory grows with the number of events: it may
+//! grow only with live objects and distinct stacks, and the generated workload has a fixed number
+//! of both.
 
 use super::readers::{self, Reader};
 use anyhow::{Context, Result, bail};
@@ -29,10 +30,10 @@ pub struct Args {
     what: Option<What>,
 }
 
-/// Parts of a report, each with all before it.
+/// Parts of a report; each includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum What {
-    /// The generator alone, to be taken off.
+    /// The generator alone, to be subtracted.
     Generate,
     /// The profile.
     Profile,
@@ -40,9 +41,9 @@ enum What {
     Findings,
 }
 
-/// Resident memory may differ by so much between the two lengths: tables keyed by the 20,000 live
-/// objects double late (chains of reallocations take up to 300 bytes an object). Over 190 million
-/// more events that is 0.04 bytes an event.
+/// Largest allowed difference of resident memory between the two lengths: tables keyed by the
+/// 20,000 live objects double late (chains of reallocations take up to 300 bytes an object). Over
+/// 190 million more events that is 0.04 bytes an event.
 const SLACK_KB: u64 = 8192;
 
 /// Runs the benchmark.

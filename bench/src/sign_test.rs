@@ -1,36 +1,35 @@
-//! The interval that the sign test gives for a median: order statistics, which hold whatever the
-//! distribution of what was measured. Every benchmark that says an interval of a median takes it
-//! from here.
+//! The sign test's interval for a median: order statistics, valid for any distribution of the
+//! measurements. Every benchmark with an interval of a median takes it from here.
 //!
 //! Source: any table of the sign test; the probabilities are the binomial's own, without an
 //! approximation.
 
-/// What an interval should cover, where there are values enough.
+/// Wanted coverage of an interval, if there are enough values.
 pub const COVERAGE: f64 = 0.95;
 
-/// Between two of the measured values lies the true median, with the probability `covers`.
+/// Two of the measured values; the true median lies between them with the probability `covers`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     /// The lower end.
     pub least: f64,
     /// The upper end.
     pub most: f64,
-    /// How probable it is that the true median lies between them.
+    /// Probability that the true median lies between them.
     pub covers: f64,
 }
 
 impl Interval {
-    /// The narrowest that covers [`COVERAGE`]; of fewer than six values, which cannot, the whole
-    /// range and what that covers. None of fewer than two.
+    /// The narrowest interval that covers [`COVERAGE`]. With fewer than six values, which cannot
+    /// cover it, the whole range and its coverage. `None`: fewer than two values.
     pub fn of(values: &[f64]) -> Option<Interval> {
         if values.len() < 2 {
             return None;
         }
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
-        // Of n values, `place` or fewer lie under the median with the binomial probability `tail`:
-        // the interval between the values next to them misses twice that. A single term is kept as
-        // a logarithm, because 2^-n is no number any more beyond a thousand values.
+        // Of n values, `place` or fewer lie below the median with the binomial probability `tail`;
+        // the interval between the neighbouring values misses twice that. A single term is kept as
+        // a logarithm, because 2^-n underflows beyond a thousand values.
         let mut term_ln = -(values.len() as f64) * std::f64::consts::LN_2;
         let (mut place, mut tail) = (0, term_ln.exp());
         loop {
@@ -64,8 +63,8 @@ mod tests {
             Interval::of(&(1..=count).rev().map(f64::from).collect::<Vec<_>>()).unwrap()
         };
         let covers = |count: u32, share: f64| (interval(count).covers - share).abs() < 1e-3;
-        // The sign test's tables: of 41 values the 14th from both ends (97.2 %), of 31 the 10th
-        // (97.1 %), of 10 the 2nd (97.9 %), of 6 the range (96.9 %).
+        // The sign test's tables: for 41 values the 14th from both ends (97.2 %), for 31 the 10th
+        // (97.1 %), for 10 the 2nd (97.9 %), for 6 the range (96.9 %).
         assert_eq!((interval(41).least, interval(41).most), (14.0, 28.0));
         assert!(covers(41, 0.9725), "{:?}", interval(41));
         assert_eq!((interval(31).least, interval(31).most), (10.0, 22.0));
@@ -74,7 +73,7 @@ mod tests {
         assert!(covers(10, 0.9785), "{:?}", interval(10));
         assert_eq!((interval(6).least, interval(6).most), (1.0, 6.0));
         assert!(covers(6, 0.96875), "{:?}", interval(6));
-        // Too few: the range, and what that covers.
+        // Too few values: the range and its coverage.
         assert_eq!((interval(5).least, interval(5).most), (1.0, 5.0));
         assert!(covers(5, 0.9375) && covers(2, 0.5), "{:?} {:?}", interval(5), interval(2));
         assert_eq!(Interval::of(&[1.0]), None);
@@ -83,7 +82,7 @@ mod tests {
     #[test]
     fn thousands_of_values_have_an_interval_too() {
         let many = Interval::of(&(1..=4000).map(f64::from).collect::<Vec<_>>()).unwrap();
-        // The normal approximation, which is good to a place there: 2000 -+ 1.96 * sqrt(4000) / 2.
+        // The normal approximation, accurate to one place here: 2000 -+ 1.96 * sqrt(4000) / 2.
         assert!(
             (many.least - 1938.5).abs() <= 1.0 && (many.most - 2062.5).abs() <= 1.0,
             "{many:?}"

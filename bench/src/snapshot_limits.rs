@@ -1,10 +1,10 @@
-//! `cargo xtask bench snapshot-limits`: DevTools' limits, passed for real: a snapshot with more
-//! than 2^29 characters of strings goes through `heaplab snapshot summary`, and one with more than
-//! 2^32 edge fields through reader and analysis. What both hold is known exactly and compared.
+//! `cargo xtask bench snapshot-limits`: really passes DevTools' limits. A snapshot with more than
+//! 2^29 characters of strings goes through `heaplab snapshot summary`, and one with more than 2^32
+//! edge fields through reader and analysis. The exact content of both is known and compared.
 //!
-//! The second file would have 8.6 GB. Its rows repeat, so that it is mapped instead of written: the
-//! same 6 MB of memory stand at 1,366 addresses behind each other, which a reader of bytes cannot
-//! tell from a file. Its columns take 13 GB; where so much is not free, it says so and leaves it
+//! The second file would have 8.6 GB. Its rows repeat, so it is mapped instead of written: the same
+//! 6 MB of memory stand at 1,366 consecutive addresses, and a reader of bytes sees no difference.
+//! Its columns take 13 GB; if that much is not free, the command prints a line and leaves this part
 //! out.
 
 use anyhow::{Context, Result, ensure};
@@ -50,7 +50,7 @@ const META: &str = "{\"snapshot\":{\"meta\":{\"node_fields\":[\"type\",\"name\",
 const STRINGS: u64 = 640;
 const STRING_CHARACTERS: u64 = 1 << 20;
 
-/// A root, and strings of a million characters each, all different.
+/// A root, and different strings of a million characters each.
 fn write_strings(path: &Path) -> Result<()> {
     let mut out = BufWriter::with_capacity(
         1 << 20,
@@ -113,15 +113,15 @@ const PIECE_BYTES: usize = 6 << 20;
 const PIECES: u64 = 1366;
 const ROWS: u64 = PIECES * (PIECE_BYTES / ROW.len()) as u64;
 
-/// Bytes that stand behind each other in memory though most are the same ones.
+/// Consecutive bytes in memory, most of them the same physical ones.
 struct Repeated {
     address: *mut libc::c_void,
     len: usize,
 }
 
 impl Repeated {
-    /// `head` and `tail` once (filled with spaces before the tail's and behind the head's end), and
-    /// `piece` so many times between them.
+    /// `head` and `tail` once (filled with spaces at the head's end and before the tail), and
+    /// `piece` `times` times between them.
     fn new(head: &[u8], piece: &[u8], times: usize, tail: &[u8]) -> Result<Repeated> {
         let page = 4096;
         ensure!(piece.len().is_multiple_of(page), "a piece of whole pages");
@@ -132,7 +132,7 @@ impl Repeated {
         };
         let (head, tail) = (whole(head), whole(tail));
         let len = head.len() + times * piece.len() + tail.len();
-        // SAFETY: a reservation of addresses that the kernel chooses.
+        // SAFETY: reserves addresses that the kernel chooses.
         let address = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -153,7 +153,7 @@ impl Repeated {
         for (bytes, times) in [(&head[..], 1), (piece, times), (&tail[..], 1)] {
             let file = memory_file(bytes)?;
             for _ in 0..times {
-                // SAFETY: the place lies within the reservation, which nobody has seen yet; the
+                // SAFETY: the place lies within the reservation, which nobody else knows yet; the
                 // file has as many bytes.
                 let mapped = unsafe {
                     let place = address.cast::<u8>().add(at).cast();
@@ -178,7 +178,7 @@ impl Repeated {
     }
 
     fn bytes(&self) -> &[u8] {
-        // SAFETY: all of it is mapped readable until this is dropped, and nobody writes to the
+        // SAFETY: everything is mapped readable until this is dropped, and nobody writes to the
         // files behind it.
         unsafe { std::slice::from_raw_parts(self.address.cast(), self.len) }
     }
@@ -203,7 +203,7 @@ fn memory_file(bytes: &[u8]) -> Result<File> {
     Ok(file)
 }
 
-/// A root, an object with more than 2^32 / 3 references to the root, and at its very last edge an
+/// A root; an object with more than 2^32 / 3 references to the root; and, at its very last edge, an
 /// object that only this one reaches.
 fn check_edges() -> Result<()> {
     let edges = ROWS + 2;

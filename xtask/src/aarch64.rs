@@ -1,21 +1,21 @@
-//! The code that only aarch64 has, tested under an emulator: how lists of heap snapshots are read
-//! with NEON. (The recorder's own tests, which cross-compile C alone, do the same for the recorder:
+//! Tests the code that only aarch64 has under an emulator: reading lists of heap snapshots with
+//! NEON. (The recorder's own tests, which cross-compile only C, do the same for the recorder:
 //! crates/preload/tests/machine.)
 //!
-//! Needed are Rust's standard library for the target (`rustup target add
-//! aarch64-unknown-linux-gnu`), Debian's cross compiler as linker, and qemu. Where one is absent
-//! this says so and is skipped; with `HEAPLAB_REQUIRE_ORACLES=1` it fails, unless
-//! `HEAPLAB_WITHOUT_AARCH64` says why it cannot be had.
+//! The tests need Rust's standard library for the target (`rustup target add
+//! aarch64-unknown-linux-gnu`), Debian's cross compiler as linker, and qemu. If one is absent, this
+//! prints a line and skips the tests. With `HEAPLAB_REQUIRE_ORACLES=1` it fails instead, unless
+//! `HEAPLAB_WITHOUT_AARCH64` gives the reason.
 
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::process::Command;
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
-/// Where Debian has the target's libraries.
+/// Debian's folder of the target's libraries.
 const LIBRARIES: &str = "/usr/aarch64-linux-gnu";
 
-/// The tests, or the reason why there are none.
+/// Runs the tests, or prints the reason against it.
 pub fn run(cargo: impl Fn(&[&str], &[(&str, &str)]) -> Result<()>) -> Result<()> {
     let (linker, emulator) = match tools() {
         Ok(tools) => tools,
@@ -50,13 +50,13 @@ pub fn run(cargo: impl Fn(&[&str], &[(&str, &str)]) -> Result<()>) -> Result<()>
             ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", &runner),
             ("CC_aarch64_unknown_linux_gnu", &linker),
             ("CARGO_PROFILE_DEV_DEBUG", "0"),
-            // Each case takes ten times as long there.
+            // Each case takes ten times as long under the emulator.
             ("PROPTEST_CASES", "64"),
         ],
     )
 }
 
-/// Linker and emulator, or what is missing.
+/// Linker and emulator, or the missing one.
 fn tools() -> Result<(String, String), String> {
     let sysroot = Command::new("rustc")
         .args(["--print", "sysroot"])
@@ -69,7 +69,7 @@ fn tools() -> Result<(String, String), String> {
             "Rust's standard library for the target is missing (rustup target add {TARGET})"
         ));
     }
-    // By whatever version; its package without one conflicts with gcc-multilib.
+    // Any version will do; the package without a version conflicts with gcc-multilib.
     let versions =
         std::iter::once(String::new()).chain((9..40).rev().map(|version| format!("-{version}")));
     let linker = versions

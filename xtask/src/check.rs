@@ -1,4 +1,4 @@
-//! Everything that CI runs, in the order in which it fails soonest.
+//! Everything that CI runs, in the order of the earliest failure.
 
 use anyhow::{Context, Result, bail};
 use std::process::Command;
@@ -17,7 +17,7 @@ pub fn run(_args: Args) -> Result<()> {
     crate::tidy::run()?;
     cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"], &[])?;
     cargo(&["test", "--workspace", "--locked", "--no-fail-fast"], &[])?;
-    // A build of its own, because loom's types stand in for the standard library's; about 40 s from
+    // A build of its own, because loom's types replace the standard library's: about 40 s from
     // nothing, then a second.
     let target = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/loom");
     let loom = [
@@ -38,8 +38,8 @@ pub fn run(_args: Args) -> Result<()> {
     Ok(())
 }
 
-/// Every input that fuzzing kept. A build of its own too, as cargo-fuzz makes it but for the fuzzer
-/// (checksums are not compared), and optimised a little, because some inputs were kept for taking
+/// Runs every input that fuzzing kept. A build of its own, like cargo-fuzz's but without the fuzzer
+/// (checksums are not compared). It is optimised a little, because some inputs were kept for taking
 /// long.
 fn corpora() -> Result<()> {
     let target = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/corpora");

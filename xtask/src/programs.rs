@@ -1,13 +1,13 @@
-//! Programs of their own, built in release and run: studies and benchmarks. What they need
-//! (allocators, Parquet, snapshots) `check` and `tidy` do without.
+//! Studies and benchmarks: programs of their own, built in release and run. `check` and `tidy` do
+//! without their dependencies (allocators, Parquet, snapshots).
 
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// Runs the study that the first argument names with the rest; without one, lists them. The study
-/// finds heaplab by `HEAPLAB`.
+/// Runs the study named by the first argument, with the other arguments; without one, lists the
+/// studies. `HEAPLAB` tells the study where heaplab is.
 ///
 /// # Errors
 /// There is no such study, or it does not build.
@@ -31,7 +31,7 @@ pub fn study(arguments: &[OsString]) -> Result<ExitCode> {
     ran(&mut command)
 }
 
-/// Runs the benchmark that the first argument names with the rest.
+/// Runs the benchmark named by the first argument, with the other arguments.
 ///
 /// # Errors
 /// It does not build.

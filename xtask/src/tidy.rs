@@ -3,9 +3,9 @@
 //! that no test expects, the arrows between crates (the table of ARCHITECTURE.md), and what crates
 //! need to be published.
 //!
-//! The idea is TigerBeetle's tidy. Each rule is a function from one file to findings and knows
-//! nothing of the others; this file walks the tree and prints. What needs a compiler (missing docs,
-//! formatting, lints) is left to clippy and rustfmt.
+//! The idea is TigerBeetle's tidy. Each rule is a function from one file to findings and knows no
+//! other rule; this file walks the tree and prints. Rules that need a compiler (missing docs,
+//! formatting, lints) are left to clippy and rustfmt.
 
 mod arrows;
 mod code;
@@ -23,7 +23,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Larger text files are data, not something that people wrote.
+/// Larger text files are data, not written by people.
 const TEXT_MAX_BYTES: u64 = 1 << 20;
 /// Folders of generated or downloaded things.
 const SKIPPED_FOLDERS: [&str; 7] =
@@ -63,7 +63,7 @@ impl SourceFile {
     }
 }
 
-/// Checks the tree and prints what is untidy as `file:line: message`.
+/// Checks the tree and prints findings as `file:line: message`.
 pub fn run() -> Result<()> {
     let root =
         Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent folder")?;

@@ -1,9 +1,9 @@
-//! `cargo xtask bench bundle`: bytes an event of what recorders leave on disk, and the CPU time of
-//! writing it.
+//! `cargo xtask bench bundle`: bytes an event in recorders' files, and the CPU time of writing
+//! them.
 //!
-//! Three parts: a program recorded by heaplab and by heaptrack in turns ([`recorded`]); what the
-//! bundle's writer alone takes, column by column, on that recording, on a generated workload and on
-//! a text trace ([`written`]); and that trace as the text it came in, compressed.
+//! Three parts: a program recorded by heaplab and by heaptrack in turns ([`recorded`]); the
+//! bundle's writer alone, column by column, on that recording, on a generated workload and on a
+//! text trace ([`written`]); and that trace as its original text, compressed.
 
 mod recorded;
 mod written;
@@ -57,8 +57,8 @@ pub fn run(args: &Args) -> Result<()> {
     text(folder.path(), args.reps)
 }
 
-/// A small recording of git pack-objects, without time stamps, which is kept as text for the
-/// importer's tests.
+/// A small recording of git pack-objects without time stamps, kept as text for the importer's
+/// tests.
 fn text(folder: &Path, reps: usize) -> Result<()> {
     let packed = programs::root().join("crates/trace/tests/data/git-pack-objects.txt.gz");
     let open = || std::fs::File::open(&packed).with_context(|| packed.display().to_string());

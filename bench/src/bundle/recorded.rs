@@ -1,10 +1,10 @@
-//! A program recorded by heaplab and by heaptrack in turns: the bytes of what each leaves, and the
-//! CPU time until it is there.
+//! A program recorded by heaplab and by heaptrack in turns: the bytes of each recording, and the
+//! CPU time until it exists.
 //!
-//! heaptrack can leave three files: the raw one that the recorded program writes, that compressed
-//! (`heaptrack --raw`), and that interpreted and compressed (`heaptrack`). All three are made of
-//! one run; its script pipes instead of storing in between. All of heaplab's and heaptrack's times
-//! are above the plain run of the same repetition, in all processes.
+//! heaptrack can leave three files: the recorded program's raw one, the raw one compressed
+//! (`heaptrack --raw`), and an interpreted and compressed one (`heaptrack`). All three come from
+//! one run; heaptrack's script pipes instead of storing in between. All times of heaplab and
+//! heaptrack are those above the plain run of the same repetition, in all processes.
 
 use crate::measure::{Spread, run as run_command};
 use crate::programs::{self, Heaptrack, Program};
@@ -12,7 +12,7 @@ use anyhow::Result;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Files that are left, in the order of a repetition's figures.
+/// The files, in the order of a repetition's figures.
 const FILES: [&str; 4] = [
     "heaplab, bundle (depth 64)",
     "heaptrack, raw",
@@ -23,7 +23,7 @@ const FILES: [&str; 4] = [
 /// Bytes an event and CPU added, ns an event.
 type Figures = (f64, f64);
 
-/// Runs and prints it; gives the last bundle.
+/// Runs and prints the comparison; returns the last bundle.
 pub fn bench(heaplab: &Path, program: &Program, reps: usize, folder: &Path) -> Result<PathBuf> {
     let bundle = folder.join("recorded.heaplab");
     let heaptrack = Heaptrack::find();

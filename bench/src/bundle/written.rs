@@ -1,5 +1,4 @@
-//! What writing a bundle takes without a recorder around it, and what compressing a text of the
-//! same events takes.
+//! The cost of writing a bundle without a recorder, and of compressing a text of the same events.
 
 use crate::measure::Spread;
 use crate::{measure, programs};
@@ -9,7 +8,7 @@ use heaplab_trace::bundle::{BundleWriter, EVENT_COLUMNS, Meta};
 use heaplab_trace::tables::Tables;
 use std::path::Path;
 
-/// Writes the events as a bundle and prints what every column takes.
+/// Writes the events as a bundle and prints the cost of every column.
 pub fn bench(name: &str, events: &[Event], tables: &Tables, reps: usize) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let count = events.len() as f64;
@@ -37,7 +36,7 @@ pub fn bench(name: &str, events: &[Event], tables: &Tables, reps: usize) -> Resu
     Ok(())
 }
 
-/// Compresses the text that says the same and prints what it takes.
+/// Compresses the text with the same content and prints the cost.
 pub fn compressed(text: &Path, events: usize, reps: usize) -> Result<()> {
     const COMPRESSORS: [&str; 2] = ["gzip", "zstd"];
     let count = events as f64;

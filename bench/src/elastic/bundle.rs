@@ -1,6 +1,5 @@
-//! A bundle as a recording to replay: any JVM's metaspace that `heaplab record --jvm-metaspace`
-//! took, so that what was tuned on the recordings of this repository is shown on one that it has
-//! never seen.
+//! A bundle as a recording to replay: any JVM's metaspace recorded by `heaplab record
+//! --jvm-metaspace`. So tuning on this repository's recordings can be checked on an unseen one.
 
 use super::workload::{Recording, Step};
 use anyhow::{Context, Result, bail};
@@ -8,10 +7,10 @@ use heaplab_trace::bundle::{Bundle, Selection};
 use heaplab_trace::{EventSource, Op};
 use std::path::Path;
 
-/// Bytes of a block at most: offsets of a replay are of 32 bits.
+/// Most bytes of a block: a replay's offsets have 32 bits.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// Reads the arenas of all processes of a bundle. A block lives in the arena that it was born in.
+/// Reads the arenas of all processes of a bundle. A block belongs to the arena of its birth.
 pub fn read(path: &Path) -> Result<Recording> {
     let bundle = Bundle::open(path).with_context(|| path.display().to_string())?;
     let arenas = bundle.tables().arenas.len();
@@ -23,7 +22,7 @@ pub fn read(path: &Path) -> Result<Recording> {
         arenas,
         class,
     };
-    // Of each block: whether it died before its arena; of each arena: whether it began.
+    // For each block: whether it died before its arena. For each arena: whether it began.
     let (mut freed, mut began) = (Vec::new(), vec![false; arenas]);
     bundle.events(Selection::default())?.for_each(|event| {
         if !event.counts() {

@@ -1,13 +1,13 @@
 //! Committed bytes beside live ones at every drop of a recording: elastic arenas and HotSpot 17's,
 //! replayed side by side.
 //!
-//! A drop is where the recorded JVM purged, after a collection that unloaded classes. HotSpot's
-//! side is heaplab-metaspace, which equals HotSpot 17 word for word on this recording (its test
+//! At a drop the recorded JVM purged, after a collection that unloaded classes. HotSpot's side is
+//! heaplab-metaspace, which equals HotSpot 17 word for word on this recording (its test
 //! `recorded`).
 //!
-//! Beside them stands what no placement can go below, because memory is committed in pages: the
-//! pages of the live blocks packed without a gap by one who knew at their birth which arenas would
-//! live; and what whole pages for each arena would take.
+//! Two lower bounds stand beside them, because memory is committed in pages: the pages of the live
+//! blocks, packed without gaps by someone who knows at their birth which arenas will live; and
+//! whole pages for each arena.
 
 use super::peers::{Elastic, Peer};
 use super::workload::{Recording, Step};
@@ -27,42 +27,40 @@ pub struct Drop {
     pub arenas: usize,
     /// Requested and alive.
     pub live_bytes: usize,
-    /// What the space has committed, before it is trimmed.
+    /// Committed bytes of the space, before its trim.
     pub untrimmed_bytes: usize,
-    /// What it has committed afterwards.
+    /// Committed bytes after the trim.
     pub elastic_bytes: usize,
-    /// Whole pages that hold live blocks, where ours placed them.
+    /// Whole pages with live blocks, at our places.
     pub touched_bytes: usize,
-    /// Whole pages that live blocks and the arenas' heads would fill without a gap, those of
-    /// different arenas in the same pages, side by side: what is left to whoever knows at a block's
-    /// birth which arenas will live.
+    /// Whole pages of live blocks and arenas' heads without gaps, different arenas side by side in
+    /// a page: the minimum for anyone who knows at a block's birth which arenas will live.
     pub least_bytes: usize,
-    /// The same without heads, as where they are kept elsewhere.
+    /// The same without heads, as if they lay elsewhere.
     pub blocks_bytes: usize,
-    /// What the pages of `blocks_bytes` have left when the blocks are in them.
+    /// The rest of the pages of `blocks_bytes` beside the blocks.
     pub spare_bytes: usize,
-    /// Whole pages that would be filled if each arena had pages of its own, without a gap but the
-    /// last page's.
+    /// Whole pages if each arena had pages of its own, with no gap except in its last page.
     pub own_pages_bytes: usize,
-    /// Of the live arenas' committed bytes: heads and links, what is still to be bumped through,
-    /// leftovers.
+    /// Parts of the live arenas' committed bytes: heads and links, bytes still to be bumped
+    /// through, leftovers.
     pub overhead_bytes: usize,
     /// See above.
     pub window_bytes: usize,
     /// See above.
     pub leftover_bytes: usize,
-    /// What HotSpot's arenas (all of the standard kind, aggressive reclaim) have committed after
-    /// the purge.
+    /// Committed bytes of HotSpot's arenas (all of the standard kind, aggressive reclaim) after the
+    /// purge.
     pub hotspot_bytes: usize,
 }
 
-/// A page, which is also the granule that both commit at least.
+/// A page, also the smallest commit granule of both.
 pub const PAGE_BYTES: usize = 4096;
-/// What an arena of ours keeps of itself, with the link of its first chunk.
+/// Bytes of an arena of ours itself, with the link of its first chunk.
 const HEAD_BYTES: usize = 64;
 
 impl Drop {
-    /// What arenas and their blocks have at this moment.
+    /// The figures of arenas and their blocks at this moment.
     fn look(event: usize, arenas: usize, live_bytes: usize, elastic: &Elastic) -> Drop {
         let mut drop = Drop {
             event,
@@ -89,7 +87,7 @@ impl Drop {
     }
 }
 
-/// Whole pages that these blocks lie in, of address and size.
+/// Whole pages that contain these blocks, given by address and size.
 fn pages(blocks: impl Iterator<Item = (usize, usize)>) -> usize {
     let pages: BTreeSet<usize> = blocks
         .flat_map(|(start, bytes)| start / PAGE_BYTES..(start + bytes).div_ceil(PAGE_BYTES))
@@ -97,7 +95,7 @@ fn pages(blocks: impl Iterator<Item = (usize, usize)>) -> usize {
     pages.len() * PAGE_BYTES
 }
 
-/// Replays the recording, whose class arenas are left out, and looks at every drop.
+/// Replays the recording without its class arenas, and measures at every drop.
 pub fn at_drops(recording: &Recording) -> Result<Vec<Drop>> {
     let mut elastic = Elastic::new(Growth::STANDARD, Reclaim::AtReturn { keep_bytes: 0 });
     let spec = Spec::parse("jdk17,reclaim=aggressive")?;

@@ -1,12 +1,12 @@
-//! A new arena each time, on memory that the kernel has to give first, beside a new `Bump`; and
-//! what the kernel takes for a page.
+//! A new arena each time, on memory that the kernel must first provide, beside a new `Bump`; and
+//! the kernel's time for a page.
 //!
-//! Nearly all of this time is page faults, and what one costs moves by a third with where the code
-//! lies that causes it: with the same number of faults, on the same physical pages, a copy of
-//! bumpalo's loop takes 44 to 58 ns an allocation, and the faster ones are those whose faulting
-//! store is the last instruction of its cache line (an AMD EPYC under KVM, which counts nothing
-//! that would say why; the range is printed). Whatever else is in the binary decides that, so each
-//! pair runs copies of both loops that lie differently, and compares the sums.
+//! Nearly all of this time is page faults, and a fault's time varies by a third with the place of
+//! the code that causes it. With the same number of faults, on the same physical pages, a copy of
+//! bumpalo's loop takes 44 to 58 ns an allocation. The faster copies have the faulting store as the
+//! last instruction of its cache line (on an AMD EPYC under KVM, whose counters do not show a
+//! cause; the range is printed). The rest of the binary decides this place. So each pair runs
+//! copies of both loops at different places and compares the sums.
 
 use super::peers::{trim_system, words};
 use super::time::{Ratio, cpu_ns, faults, median, timed, touch};
@@ -16,8 +16,8 @@ use bumpalo::Bump;
 use heaplab_elastic::{Arena, Growth, Options, Reclaim, Space};
 use std::hint::black_box;
 
-/// Moves the code behind it: to the beginning of a cache line, and on by so many instructions that
-/// do nothing.
+/// Moves the code behind it to the start of a cache line, and on by this many instructions without
+/// effect.
 macro_rules! placed {
     ($nops:ident) => {
         // SAFETY: nothing is read or written.
@@ -47,7 +47,7 @@ fn fills<const NOPS: usize>() -> Fills {
     (fill_elastic::<NOPS>, fill_bumpalo::<NOPS>)
 }
 
-/// Loops begin at multiples of 16 bytes: all four places in a cache line, twice.
+/// Loops begin at multiples of 16 bytes: each of the four places in a cache line occurs twice.
 const PLACEMENTS: usize = 8;
 
 fn placements() -> [Fills; PLACEMENTS] {
@@ -66,16 +66,16 @@ fn placements() -> [Fills; PLACEMENTS] {
 /// What was measured.
 #[derive(Debug, serde::Serialize)]
 pub struct Fresh {
-    /// Of the sums over all placements, as ns an allocation.
+    /// The ratio of the sums over all placements, as ns an allocation.
     pub ratio: Ratio,
-    /// Medians of ours and the peer's by placement.
+    /// Medians by placement, ours and the peer's.
     pub placed_ns: Vec<(f64, f64)>,
-    /// Page faults of one pass, ours and the peer's. What is populated in one call is counted too.
+    /// Page faults of one pass, ours and the peer's; pages populated in one call count too.
     pub faults: (i64, i64),
 }
 
 impl Fresh {
-    /// The least and the most by placement, ours and the peer's.
+    /// The least and the most over the placements, ours and the peer's.
     pub fn spread(&self) -> String {
         let ends = |of: fn(&(f64, f64)) -> f64| {
             let all = || self.placed_ns.iter().map(of);
@@ -120,7 +120,7 @@ fn peer(fill: fn(&Bump, &[u32]), sizes: &[u32]) -> (f64, i64) {
     measured
 }
 
-/// `count` blocks, of which the first word is written, in a new arena and in a new `Bump`.
+/// `count` blocks with their first word written, in a new arena and in a new `Bump`.
 pub fn fresh(count: usize, huge_pages: bool, repetitions: usize) -> Result<Fresh> {
     let sizes = sizes(count, usize::MAX, 7)?;
     let space = Space::new(Options { reclaim: Reclaim::AtTrim, huge_pages, ..Options::default() })?;
@@ -129,7 +129,7 @@ pub fn fresh(count: usize, huge_pages: bool, repetitions: usize) -> Result<Fresh
     for repetition in 0..repetitions {
         let mut sum = (0.0, 0.0);
         for (nth, (fill_ours, fill_peer)) in placements().into_iter().enumerate() {
-            // Who is first changes, so that the pages that one leaves behind serve both alike.
+            // The order alternates, so that pages left behind serve both alike.
             let (one, other) = if (repetition + nth) % 2 == 0 {
                 let one = ours(&space, fill_ours, &sizes)?;
                 (one, peer(fill_peer, &sizes))
@@ -148,8 +148,8 @@ pub fn fresh(count: usize, huge_pages: bool, repetitions: usize) -> Result<Fresh
     Ok(Fresh { ratio: Ratio::of(&pairs), placed_ns, faults })
 }
 
-/// CPU time of a page of the basic size, ns: at its first touch, or populated so many bytes at a
-/// time and then touched. The least of five rounds.
+/// CPU time of a page of the basic size, ns: at its first touch, or populated in calls of this many
+/// bytes and then touched. The least of five rounds.
 pub fn page_ns(populated_bytes: Option<usize>) -> Result<f64> {
     const BYTES: usize = 32 << 20;
     let mut least = f64::INFINITY;
@@ -171,7 +171,7 @@ pub fn page_ns(populated_bytes: Option<usize>) -> Result<f64> {
     Ok(least)
 }
 
-/// CPU time of a huge page's first touch, ns: the median of 16 pages, three times; `None` where the
+/// CPU time of a huge page's first touch, ns: the median of 16 pages, three times; `None`: the
 /// kernel gives none.
 pub fn huge_page_ns() -> Result<Option<f64>> {
     const BYTES: usize = 2 << 20;
@@ -186,7 +186,8 @@ pub fn huge_page_ns() -> Result<Option<f64>> {
             let start = cpu_ns();
             memory[first + page * BYTES] = 1;
             taken.push((cpu_ns() - start) as f64);
-            // These bytes are there already, or it was no huge page, and each takes a second fault.
+            // If these bytes existed already, or the page was not huge, each of them takes a second
+            // fault.
             memory[first + page * BYTES + BYTES / 2] = 1;
         }
         if faults() - faults_before >= 2 * PAGES as i64 {

@@ -1,10 +1,10 @@
-//! The first rows of the comparison: whether HotSpot's arenas as this project has them decide as
-//! the JVMs did that were recorded, so that a figure beside "HotSpot" is one of HotSpot. Space and
-//! places are exact, so that each is counted once and nothing is timed.
+//! The first rows of the comparison: do HotSpot's arenas in this project decide as the recorded
+//! JVMs did? Only then a figure beside "HotSpot" is HotSpot's. Space and places are exact, so each
+//! is counted once and nothing is timed.
 //!
-//! The same is asked by tests, which end at the first difference (`cargo test -p heaplab-metaspace
-//! --test recorded --test old_recorded`), of random lists replayed into real JVMs too (`--test
-//! whitebox`, where a JDK is installed). Here all of it is counted.
+//! Tests ask the same and end at the first difference (`cargo test -p heaplab-metaspace --test
+//! recorded --test old_recorded`), also for random lists replayed into real JVMs (`--test
+//! whitebox`, with an installed JDK). Here everything is counted.
 
 use super::workload::{folder, gunzipped};
 use anyhow::{Context, Result, bail};
@@ -17,17 +17,17 @@ use std::ptr::NonNull;
 
 /// What was replayed.
 pub const TRACES: [&str; 2] = ["churn", "jruby"];
-/// HotSpot's own side of the samples was recorded with each.
+/// HotSpot's side of the samples was recorded with each of these policies.
 pub const POLICIES: [&str; 3] = ["balanced", "aggressive", "none"];
-/// Samples stand after each so many allocations, and before and after each purge.
+/// Samples stand after each group of this many allocations, and before and after each purge.
 const SAMPLED_EVERY: usize = 2000;
 
-/// How many of what was recorded came out alike.
+/// Number of equal results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Alike {
     /// So many,
     pub equal: usize,
-    /// of these. One that is there on one side alone counts as unequal.
+    /// Number of compared results. A result on only one side counts as unequal.
     pub of: usize,
     /// Where it differs first.
     pub difference: Option<String>,
@@ -67,7 +67,7 @@ impl Replayed {
         Replayed { heap, arenas: HashMap::new(), blocks: Vec::new() }
     }
 
-    /// One line, whose operation is returned. `plan` says what an arena is; `None` leaves it out.
+    /// Runs one line; returns its operation. `plan` describes an arena; `None` leaves it out.
     fn step<'l>(
         &mut self,
         line: &'l str,
@@ -93,7 +93,7 @@ impl Replayed {
             "d" => {
                 let block = number(4).ok().and_then(|nth| self.blocks.get(nth).copied().flatten());
                 if let (Some(id), Some(block)) = (self.arenas.get(&number(2)?).copied(), block) {
-                    // SAFETY: recordings give back what was allocated in that arena, once; nobody
+                    // SAFETY: recordings free what they allocated in that arena, once; nobody
                     // touches the blocks.
                     unsafe { self.heap.deallocate_words(id, block, number(3)?) };
                 }
@@ -112,8 +112,8 @@ impl Replayed {
     }
 }
 
-/// Used and committed words at every sample of HotSpot 17's own arenas: non-class, all of the
-/// standard kind, in a context of their own.
+/// Compares used and committed words at every sample of HotSpot 17's own arenas: non-class, all of
+/// the standard kind, in a context of their own.
 pub fn samples(trace: &str, policy: &str) -> Result<Alike> {
     let (text, recorded) = (
         gunzipped(&format!("{trace}.trace.gz"))?,
@@ -150,7 +150,7 @@ pub fn samples(trace: &str, policy: &str) -> Result<Alike> {
     Ok(alike)
 }
 
-/// A decision as the golden files write it; `None`: of a kind they leave out.
+/// A decision in the golden files' form; `None`: the files leave this kind out.
 fn written(class: bool, decision: &Decision, with_returns: bool) -> Option<String> {
     let space = if class { 'c' } else { 'n' };
     Some(match decision {
@@ -168,7 +168,7 @@ fn written(class: bool, decision: &Decision, with_returns: bool) -> Option<Strin
     })
 }
 
-/// Every chunk that is asked for, handed out, returned and merged, class and non-class, in order.
+/// Compares every chunk requested, handed out, returned and merged, class and non-class, in order.
 pub fn decisions(trace: &str) -> Result<Alike> {
     let (text, golden) =
         (gunzipped(&format!("{trace}.trace.gz"))?, gunzipped(&format!("{trace}.golden.csv.gz"))?);
@@ -215,17 +215,17 @@ pub struct OldDrop {
     pub cycle: u64,
     /// Used bytes, as the JVM said.
     pub used_bytes: u64,
-    /// Committed bytes, as the JVM said.
+    /// Committed bytes, by the JVM's own account.
     pub jvm_bytes: u64,
     /// And here.
     pub ours_bytes: u64,
-    /// Of it class space, as the JVM said.
+    /// Committed bytes of class space, by the JVM's own account.
     pub jvm_class_bytes: u64,
     /// And here.
     pub ours_class_bytes: u64,
 }
 
-/// `jdk11` on the recording of JDK 11 itself: what is committed at every drop.
+/// `jdk11` on the recording of JDK 11 itself: committed bytes at every drop.
 pub fn old_drops() -> Result<Vec<OldDrop>> {
     let name = "jdk11-churn.txt.gz";
     let events = recording::parse(&gunzipped(name)?)

@@ -1,7 +1,7 @@
-//! Large blocks of one arena, each with its chunk to itself, given back one by one: what it costs
-//! must not grow with how many there are, nor depend on their order, but for the caches: each
-//! block's links lie in a page of their own. A list of chunks that is walked takes some 30 times as
-//! much for 16 times as many.
+//! Large blocks of one arena, each with a chunk of its own, freed one by one. The cost must neither
+//! grow with their number nor depend on their order, except for the caches: each block's links lie
+//! in a page of their own. A walked list of chunks costs some 30 times as much for 16 times as many
+//! blocks.
 
 use super::time::{cpu_ns, median};
 use super::workload::Random;
@@ -9,14 +9,14 @@ use anyhow::{Result, bail};
 use heaplab_elastic::{Growth, Options, Reclaim, Space};
 use std::alloc::Layout;
 
-/// More than is populated in one call, so that only the page with a block's links is resident.
+/// Larger than one populating call, so that only the page with a block's links is resident.
 const BLOCK_BYTES: usize = 4 << 20;
 
-/// The orders in which blocks go back.
+/// The orders of freeing.
 pub const ORDERS: [&str; 3] = ["newest first", "oldest first", "at random"];
 
-/// CPU ns to give one of `count` blocks back, in each order: the median of some rounds, each with a
-/// new space.
+/// CPU ns to free one of `count` blocks, in each order: the median of some rounds, each with a new
+/// space.
 pub fn give_back_ns(count: usize, repetitions: usize) -> Result<[f64; 3]> {
     let layout = Layout::from_size_align(BLOCK_BYTES, 8)?;
     let mut found: [Vec<f64>; 3] = Default::default();
@@ -39,7 +39,7 @@ pub fn give_back_ns(count: usize, repetitions: usize) -> Result<[f64; 3]> {
             }
             let start = cpu_ns();
             for block in blocks {
-                // SAFETY: each lives and is given back once.
+                // SAFETY: each block is live and is freed once.
                 unsafe { arena.deallocate(block, layout) };
             }
             found.push((cpu_ns() - start) as f64 / count as f64);

@@ -1,9 +1,9 @@
 //! `cargo xtask bench elastic`: elastic arenas beside bumpalo, mallocs, talloc and HotSpot's own
-//! arenas, each bound with its row.
+//! arenas; each bound has a row.
 //!
-//! Space is measured in fresh processes (RssAnon above the start), time by the thread's CPU clock
-//! in pairs, one after the other, because other work on the machine moves absolute times far more
-//! than ratios.
+//! Space is measured in fresh processes (RssAnon above the start). Time is measured by the thread's
+//! CPU clock in pairs, one after the other, because other work on the machine moves absolute times
+//! far more than ratios.
 
 mod bundle;
 mod drops;
@@ -48,8 +48,7 @@ pub struct Args {
     child: Option<String>,
 }
 
-/// Rounds of the threads' rows for each repetition: they are short, and noise is what they are
-/// beset with.
+/// Rounds of the threads' rows for each repetition: the rounds are short, and their noise is large.
 const ROUNDS_A_REPETITION: usize = 8;
 
 /// A bound and whether it holds.
@@ -71,7 +70,7 @@ struct Figures {
     settings: Vec<(String, settings::Replay)>,
     ratios: Vec<(String, Ratio)>,
     fresh: Vec<(String, fresh::Fresh)>,
-    /// Arenas at a time, and what was measured.
+    /// Live arenas at a time, and the measurement.
     threads: Vec<(usize, threads::Threads)>,
 }
 
@@ -144,7 +143,7 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Whether HotSpot's arenas here are HotSpot's.
+/// Checks that HotSpot's arenas here decide as HotSpot's do.
 fn hotspots(figures: &mut Figures) -> Result<()> {
     for trace in hotspot::TRACES {
         for policy in hotspot::POLICIES {
@@ -204,7 +203,8 @@ fn hotspots(figures: &mut Figures) -> Result<()> {
     Ok(())
 }
 
-/// What the granule and the policies of giving back cost: no bounds, for whoever has to choose.
+/// The cost of the granule and of the policies of giving memory back: no bounds, only a help to
+/// choose.
 fn settings_cost(figures: &mut Figures, repetitions: usize) -> Result<()> {
     println!(
         "\nSettings, churn replayed, every block written, {repetitions} times each, the median by the program's own thread:"
@@ -284,8 +284,8 @@ fn two_threads(figures: &mut Figures, rounds: usize, at_a_time: usize) -> Result
         "{} of two processes' throughput by CPU time, {} by the clock, {:.1} waits in a million allocations",
         threads.to_processes_by_cpu, threads.to_processes_by_clock, threads.waits_per_million
     );
-    // CPU time leaves out what others on the machine take, and a wait for a lock only where the
-    // waiter sleeps, which is counted.
+    // CPU time leaves out the time of other processes, and a wait for a lock only if the waiter
+    // sleeps; such sleeps are counted.
     let holds = threads.to_processes_by_cpu.lower >= 0.97 && threads.waits_per_million < 1.0;
     figures.row(
         &format!("{what}, beside two processes"),
@@ -472,7 +472,7 @@ fn committed(figures: &mut Figures) -> Result<()> {
     Ok(())
 }
 
-/// What any placement needs, as a share of HotSpot's.
+/// The minimum of any placement, as a share of HotSpot's.
 fn least_ratio(drop: &drops::Drop) -> f64 {
     drop.least_bytes as f64 / drop.hotspot_bytes as f64
 }

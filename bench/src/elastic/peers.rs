@@ -1,6 +1,5 @@
-//! What elastic arenas are measured beside: bumpalo, talloc (where its library is installed), and
-//! mallocs whose blocks are freed one by one, for which the driver keeps a table, as a program
-//! would have to.
+//! The peers of elastic arenas: bumpalo, talloc (if its library is installed), and mallocs whose
+//! blocks are freed one by one. For the mallocs the driver keeps a table, as a program would.
 
 use heaplab_elastic::{Arena, ArenaStatistics, Growth, Options, Reclaim, Space};
 use heaplab_system::Malloc;
@@ -8,26 +7,25 @@ use std::alloc::Layout;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
 
-/// Something that serves blocks with lifetimes in common. Arenas are numbered by the driver.
+/// An allocator for blocks with common lifetimes. The driver numbers the arenas.
 pub trait Peer {
-    /// Whether the blocks of an arena die with it. The driver frees them one by one where they do
-    /// not.
+    /// Whether an arena's blocks die with it. If not, the driver frees them one by one.
     const REGIONS: bool;
-    /// So many arenas will live at once: a table of their handles that grows leaves its former
-    /// places behind, resident, which are nobody's.
+    /// Announces the number of arenas live at once. A growing table of handles leaves its earlier
+    /// places behind, resident and unused.
     fn expect(&mut self, _arenas: usize) {}
     /// An arena begins.
     fn begin(&mut self, arena: usize);
     /// A block of whole words.
     fn allocate(&mut self, arena: usize, bytes: usize) -> *mut u8;
-    /// A block dies before its arena.
+    /// Frees a block before its arena dies.
     ///
     /// # Safety
-    /// It came from this arena with this size and lives.
+    /// The block came from this arena with this size and is live.
     unsafe fn free(&mut self, arena: usize, block: *mut u8, bytes: usize);
     /// An arena ends.
     fn end(&mut self, arena: usize);
-    /// Gives back what can be given back.
+    /// Gives back as much memory as possible.
     fn trim(&mut self);
 }
 
@@ -51,7 +49,7 @@ pub struct Elastic {
     /// The space of all arenas.
     pub space: Space,
     growth: Growth,
-    /// How arenas grow of which is known more, by number.
+    /// The growth of arenas with known facts, by number.
     known: Vec<Growth>,
     arenas: Vec<Option<Arena>>,
 }
@@ -62,10 +60,9 @@ impl Elastic {
         Elastic::with(growth, Options { reclaim, ..Options::default() })
     }
 
-    /// Set to speed as mimalloc is by default: memory is kept until a trim, and asked for in huge
-    /// pages.
+    /// Set for speed, like mimalloc's default: keeps memory until a trim, and asks for huge pages.
     pub fn fast(growth: Growth) -> Elastic {
-        // Valgrind, which counts what a replay does, has no 64 GB to reserve.
+        // Valgrind, which counts a replay's work, cannot reserve 64 GB.
         let reserve_bytes = 16 << 30;
         Elastic::with(
             growth,
@@ -88,7 +85,7 @@ impl Elastic {
         }
     }
 
-    /// The same with arenas that grow each as is known of it.
+    /// The same with a growth for each known arena.
     pub fn knowing(self, known: Vec<Growth>) -> Elastic {
         Elastic { known, ..self }
     }
@@ -133,7 +130,7 @@ impl Peer for Elastic {
     }
 }
 
-/// bumpalo, whose chunks are the system's malloc's.
+/// bumpalo; its chunks come from the system's malloc.
 #[derive(Default)]
 pub struct Bumpalo(Vec<Option<bumpalo::Bump>>);
 
@@ -164,7 +161,7 @@ impl Peer for Bumpalo {
     }
 }
 
-/// glibc's own trim, for whatever lies on its malloc.
+/// glibc's own trim, for all heaps on its malloc.
 pub fn trim_system() {
     // SAFETY: the call only gives free memory back.
     unsafe { libc::malloc_trim(0) };
@@ -196,19 +193,18 @@ impl<M: Malloc> Peer for Blocks<M> {
     }
 }
 
-/// No allocator: a pointer that counts up through memory that is resident already, again and again.
-/// What it costs is the driver's loop and the writes into blocks that are out of the cache, which
-/// everyone pays.
+/// No allocator: a pointer that counts up through resident memory, again and again. Its cost is the
+/// driver's loop and the writes into blocks outside of the cache, which every heap pays.
 pub struct Counting {
     memory: Vec<u8>,
     at: usize,
 }
 
 impl Counting {
-    /// More than any block of the recordings, behind what is counted through.
+    /// Larger than any block of the recordings; lies behind the counted memory.
     const SLACK_BYTES: usize = 1 << 20;
 
-    /// So many bytes, all of them touched.
+    /// Memory of this many bytes, all of them touched.
     pub fn through(bytes: usize) -> Counting {
         Counting { memory: vec![1; bytes + Counting::SLACK_BYTES], at: 0 }
     }
@@ -236,18 +232,18 @@ impl Peer for Counting {
     fn trim(&mut self) {}
 }
 
-/// No allocator: blocks lie where another replay of the same recording had them, in memory that the
-/// kernel has to give first.
+/// No allocator: blocks lie at their places in another replay of the same recording, in memory that
+/// the kernel must first provide.
 pub struct Placed {
     memory: memmap2::MmapMut,
-    /// Of each block in order of birth.
+    /// By block, in order of birth.
     offsets: Vec<u32>,
     born: usize,
 }
 
 impl Placed {
-    /// Of a huge page, which holds any block: each block keeps its place in one, and the last one
-    /// is whole.
+    /// Bytes of a huge page, which is larger than any block: each block keeps its place within its
+    /// huge page, and the last page is whole.
     const ALIGN_BYTES: usize = 2 << 20;
 
     /// As these blocks lie.
@@ -291,7 +287,7 @@ impl Peer for Placed {
 type Named = unsafe extern "C" fn(*const c_void, usize, *const c_char) -> *mut c_void;
 type Free = unsafe extern "C" fn(*mut c_void, *const c_char) -> c_int;
 
-/// talloc, found while running, so that nobody has to have it.
+/// talloc, looked up at run time: it need not be installed.
 pub struct Talloc {
     named: Named,
     free: Free,
@@ -301,9 +297,9 @@ pub struct Talloc {
 const NAME: &CStr = c"bench";
 
 impl Talloc {
-    /// `None` where libtalloc is not installed.
+    /// `None`: libtalloc is not installed.
     pub fn find() -> Option<Talloc> {
-        // SAFETY: loading a library that is installed for being loaded; the names are terminated.
+        // SAFETY: loads a library installed for loading; the names end with a zero.
         let (named, free) = unsafe {
             let library = libc::dlopen(c"libtalloc.so.2".as_ptr(), libc::RTLD_NOW);
             if library.is_null() {
@@ -339,7 +335,7 @@ impl Peer for Talloc {
         if self.contexts.len() <= arena {
             self.contexts.resize(arena + 1, std::ptr::null_mut());
         }
-        // SAFETY: a context without a parent and of no bytes.
+        // SAFETY: makes a context without a parent and without bytes.
         self.contexts[arena] = unsafe { (self.named)(std::ptr::null(), 0, NAME.as_ptr()) };
     }
 
@@ -354,7 +350,7 @@ impl Peer for Talloc {
     }
 
     fn end(&mut self, arena: usize) {
-        // SAFETY: the context lives, and with it dies what it has.
+        // SAFETY: the context is live; its blocks die with it.
         unsafe { (self.free)(self.contexts[arena], NAME.as_ptr()) };
     }
 

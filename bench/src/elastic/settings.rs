@@ -1,7 +1,7 @@
-//! What the settings cost that answer the document's concerns: the commit granule (1, number of
-//! mappings) and who gives memory back when (2, speed of uncommitting), on churn's arenas, and the
-//! granule on ten thousand small ones. Each in a fresh process; for reading, not for judging: there
-//! is no bound to them.
+//! The cost of the settings that answer the document's concerns: the commit granule (1, number of
+//! mappings) and the time of giving memory back (2, speed of uncommitting), on churn's arenas, and
+//! the granule on ten thousand small ones. Each runs in a fresh process. The figures are for
+//! reading: they have no bound.
 
 use super::peers::{Elastic, Peer};
 use super::space::{Measured, in_child};
@@ -12,7 +12,7 @@ use heaplab_elastic::{Growth, Options, Reclaim, UncommitTimes};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// How a child is asked for one of [`SETTINGS`].
+/// The word that asks a child for one of [`SETTINGS`].
 pub const CHILD: &str = "settings";
 /// What is replayed.
 const RECORDING: &str = "churn";
@@ -21,7 +21,7 @@ pub const GRANULES_KB: [usize; 3] = [4, 16, 64];
 /// The default's.
 const KEPT_BYTES: usize = 256 << 10;
 
-/// Names of what is varied: granule and reclaim.
+/// The varied settings by name: granule and reclaim.
 const SETTINGS: [(&str, usize, Reclaim); 8] = [
     (
         "granule 4 KB, at return keeping 256 KB (default)",
@@ -56,7 +56,7 @@ pub struct Replay {
     pub own_ns: f64,
     /// Of all threads, ns an event.
     pub all_ns: f64,
-    /// The most that was committed at a drop, of what was requested and alive.
+    /// Largest ratio of committed bytes to live requested ones at a drop.
     pub committed_to_live: f64,
     /// Page faults.
     pub faults: i64,
@@ -68,7 +68,7 @@ pub struct Replay {
     pub mappings: usize,
 }
 
-/// What of [`UncommitTimes`] is printed, ns.
+/// The printed figures of [`UncommitTimes`], ns.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Times {
     /// Of the program's thread.
@@ -101,7 +101,7 @@ fn all_cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// The other side of [`replays`].
+/// Runs in the child process of [`replays`].
 pub fn child(nth: &str) -> Result<Replay> {
     let nth: usize = nth.parse()?;
     let (_, granule_kb, reclaim) = *SETTINGS.get(nth).context("a number of a setting")?;
@@ -124,7 +124,7 @@ pub fn child(nth: &str) -> Result<Replay> {
             }
             Step::Free(block) => {
                 let (arena, bytes) = recording.blocks[block as usize];
-                // SAFETY: the recording frees a live block once.
+                // SAFETY: the recording frees only live blocks, each once.
                 unsafe { elastic.free(arena as usize, blocks[block as usize], bytes as usize) };
                 live[arena as usize] -= bytes as usize;
                 live_bytes -= bytes as usize;
@@ -133,7 +133,7 @@ pub fn child(nth: &str) -> Result<Replay> {
                 elastic.end(arena as usize);
                 live_bytes -= std::mem::take(&mut live[arena as usize]);
             }
-            // As it is, without a trim: that is what the setting is about.
+            // Without a trim, because the setting is about it.
             Step::Purge => {
                 committed_to_live = committed_to_live
                     .max(elastic.space.committed_bytes() as f64 / live_bytes.max(1) as f64)
@@ -170,8 +170,8 @@ pub fn replays(repetitions: usize) -> Result<Vec<(&'static str, Replay)>> {
     Ok(all)
 }
 
-/// The options of `elastic, granule N KB` among the heaps of [`space`](super::space); `None`: it is
-/// another one.
+/// The options of a heap named `elastic, granule N KB` in [`space`](super::space); `None`: another
+/// heap.
 pub fn granule_of(heap: &str) -> Option<Options> {
     let kb = heap.strip_prefix("elastic granule ")?.strip_suffix(" KB")?.parse().ok()?;
     Some(options(kb, Reclaim::default()))

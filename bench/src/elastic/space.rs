@@ -11,19 +11,20 @@ use std::process::Command;
 
 const ARENAS: usize = 10_000;
 const BLOCKS: usize = 20;
-/// The sizes of the histogram up to here make the 21.2 MB that the bounds are stated for.
+/// With the histogram's sizes up to this one the requests make the 21.2 MB for which the bounds are
+/// stated.
 const WORDS_MAX: usize = 116;
 
-/// Heaps in the order of the table: `elastic` knows how large its arenas are (`Growth::SMALL`),
+/// Heaps in the table's order: `elastic` knows the size of its arenas (`Growth::SMALL`),
 /// [`LEARNED`] does not.
 pub const HEAPS: [&str; 7] =
     ["elastic", LEARNED, "glibc", "jemalloc", "mimalloc", "bumpalo", "talloc"];
-/// Elastic arenas as they are by default.
+/// Elastic arenas with default options.
 pub const LEARNED: &str = "elastic by default";
-/// How arenas are filled: each is born when its first block is asked for; in the last order all are
-/// before any is filled, one after another.
+/// Orders of filling. An arena is born with the request for its first block; in the last order all
+/// arenas are born first and then filled one after another.
 pub const ORDERS: [&str; 3] = ["one after another", "round-robin", "all born first"];
-/// Before the order: fifty thousand arenas of three blocks of 16 to 128 bytes.
+/// A prefix of the order: fifty thousand arenas of three blocks of 16 to 128 bytes.
 pub const TINY: &str = "tiny ";
 const TINY_ARENAS: usize = 50_000;
 const TINY_BLOCKS: usize = 3;
@@ -32,7 +33,7 @@ const TINY_BLOCKS: usize = 3;
 struct Asked<'a> {
     arenas: usize,
     blocks: usize,
-    /// Of each block, arena by arena.
+    /// By block, arena by arena.
     sizes: Vec<u32>,
     order: &'a str,
 }
@@ -49,7 +50,7 @@ impl Asked<'_> {
     }
 }
 
-/// What one process measured. Bytes are RssAnon above the start.
+/// The figures of one process. Bytes are RssAnon above the start.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Measured {
     /// Which heap.
@@ -58,19 +59,19 @@ pub struct Measured {
     pub order: String,
     /// What was asked for.
     pub requested_bytes: usize,
-    /// What of it lives after the drop.
+    /// Requested bytes live after the drop.
     pub live_bytes: usize,
     /// Resident when all is filled.
     pub filled_bytes: usize,
-    /// Resident when nine in ten are dropped.
+    /// Resident bytes after nine in ten arenas are dropped.
     pub dropped_bytes: usize,
-    /// And trimmed, by whatever call the heap has for that.
+    /// And after a trim, by the heap's own call for it.
     pub trimmed_bytes: usize,
     /// Mappings of the process then, above the start.
     pub mappings: i64,
-    /// Resident when everything is dropped and trimmed.
+    /// Resident bytes after everything is dropped and trimmed.
     pub empty_bytes: usize,
-    /// What the heap itself calls committed then, where it says.
+    /// Committed bytes at that time by the heap's own account, if it tells.
     pub committed_bytes: Option<usize>,
     /// CPU time of filling, ns an allocation.
     pub fill_ns: f64,
@@ -86,7 +87,7 @@ pub fn in_child<T: serde::de::DeserializeOwned>(spec: &str) -> Result<T> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["elastic", "--child", spec]);
     if spec.contains(super::time::MIMALLOC_SMALL_PAGES) {
-        // Read when its library is loaded.
+        // mimalloc reads the variable when its library is loaded.
         command.env("MIMALLOC_ALLOW_THP", "0");
     }
     let output = command.output().context("cannot start this program again")?;
@@ -153,7 +154,7 @@ fn measure(mut peer: impl Peer, heap: &str, order: &str, seed: u64) -> Result<Me
     super::peers::trim_system();
     let (start_bytes, start_mappings) = (resident_bytes()?, mappings()?);
     let cpu_ns = super::time::cpu_ns();
-    // A program that frees blocks one by one has to know them.
+    // A program that frees blocks one by one must keep their addresses.
     let mut blocks: Vec<*mut u8> =
         Vec::with_capacity(if has_regions(&peer) { 0 } else { sizes.len() });
     blocks.resize(blocks.capacity(), std::ptr::null_mut());
@@ -225,7 +226,7 @@ fn end<P: Peer>(
     for arena in arenas.iter().map(|arena| *arena as usize) {
         if !P::REGIONS {
             for at in arena * arena_blocks..(arena + 1) * arena_blocks {
-                // SAFETY: every block of the arena lives until here.
+                // SAFETY: every block of the arena is live until here.
                 unsafe { peer.free(arena, blocks[at], sizes[at] as usize) };
             }
         }

@@ -1,17 +1,16 @@
-//! Two threads beside one: throughput with arenas of their own in one space, and what the machine
-//! allows at that moment.
+//! Two threads beside one: throughput with arenas of their own in one space, and the machine's own
+//! limit at that moment.
 //!
 //! Two processors of a virtual machine may be halves of one core, share caches, and lose turns to
-//! other guests, so that a ratio to one thread alone says little about a library. Each round
-//! therefore measures, for a few milliseconds each and in an order that rotates: one thread on
-//! either processor, two threads in one space, two *processes* with a space each, which share
-//! nothing that a library could be blamed for, and plain arithmetic on one and two threads. Ratios
-//! are those of a round; medians are printed with the limits that the true median lies between in
-//! 19 of 20 samples, whatever the distribution. No round is left out; each kind of measurement ran
-//! once before the first.
+//! other guests. So a ratio to one thread alone says little about a library. Each round therefore
+//! measures, for a few milliseconds each and in a rotating order: one thread on either processor;
+//! two threads in one space; two *processes* with a space each, which share nothing of a library's;
+//! and plain arithmetic on one and two threads. Ratios are those of a round. Medians are printed
+//! with limits that contain the true median in 19 of 20 samples, for any distribution. No round is
+//! left out; each kind of measurement ran once before the first.
 //!
-//! Threads stay on their processors, begin at the same nanosecond, and work until the same one: who
-//! would be done earlier would leave the other one alone.
+//! Threads stay on their processors, begin at the same nanosecond, and work until the same one: a
+//! thread that ended earlier would leave the other one alone.
 
 use super::peers::words;
 use super::time::{Middle, cpu_ns, touch};
@@ -26,9 +25,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Begins a worker's specification on the command line.
 pub const WORKER: &str = "worker";
-/// How long each measurement takes.
+/// Length of each measurement.
 const WINDOW_NS: u64 = 4_000_000;
-/// How long before it begins its threads are told, so that all of them run by then.
+/// Notice that threads get before a measurement begins, so that all of them run by then.
 const LEAD_NS: u64 = 300_000;
 /// Blocks of an arena, and arenas between two looks at the clock.
 const BLOCKS: usize = 20;
@@ -48,15 +47,15 @@ enum Task {
 struct Done {
     /// Allocations, or steps of arithmetic.
     count: u64,
-    /// From the time the window was to begin.
+    /// Since the planned start of the window.
     clock_ns: u64,
     cpu_ns: u64,
-    /// How often the thread gave its processor up by itself, and its page faults.
+    /// Number of times that the thread gave up its processor by itself, and its page faults.
     waits: i64,
     faults: i64,
 }
 
-/// Work a nanosecond, by the clock and by CPU time.
+/// Work a nanosecond, by elapsed time and by CPU time.
 #[derive(Clone, Copy, Debug)]
 struct Rate {
     clock: f64,
@@ -71,26 +70,26 @@ impl Rate {
         Rate { clock: sum(|done| done.clock_ns), cpu: sum(|done| done.cpu_ns) }
     }
 
-    /// Of two together, beside the mean of either alone.
+    /// The rate of two together, relative to the mean of each alone.
     fn beside(self, alone: [Rate; 2]) -> Rate {
         let mean = |rate: fn(&Rate) -> f64| alone.iter().map(rate).sum::<f64>() / 2.0;
         Rate { clock: self.clock / mean(|rate| rate.clock), cpu: self.cpu / mean(|rate| rate.cpu) }
     }
 }
 
-/// Throughputs of two beside one.
+/// Throughputs of two, relative to one.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Threads {
     /// Rounds.
     pub rounds: usize,
-    /// One thread, ns an allocation by the clock: the median.
+    /// One thread, ns an allocation by elapsed time: the median.
     pub one_ns: f64,
-    /// Two threads in one space, in times of one thread's throughput, by the clock and by CPU time
-    /// (which waits for no one else's turn on the machine, nor for a lock).
+    /// Two threads in one space, as multiples of one thread's throughput, by elapsed time and by
+    /// CPU time (which leaves out waits for other programs and for locks).
     pub by_clock: Middle,
     /// See above.
     pub by_cpu: Middle,
-    /// Two processes with a space each, likewise.
+    /// The same for two processes with a space each.
     pub processes_by_clock: Middle,
     /// See above.
     pub processes_by_cpu: Middle,
@@ -100,8 +99,8 @@ pub struct Threads {
     pub to_processes_by_clock: Middle,
     /// See above.
     pub to_processes_by_cpu: Middle,
-    /// How often a thread of two gave its processor up by itself in a million allocations, and its
-    /// page faults in a million.
+    /// Number of times that a thread of two gave up its processor by itself in a million
+    /// allocations, and its page faults in a million.
     pub waits_per_million: f64,
     /// See above.
     pub faults_per_million: f64,
@@ -162,7 +161,7 @@ struct Worker {
     space: Space,
     sizes: Vec<u32>,
     at_a_time: usize,
-    /// Where in the sizes it goes on.
+    /// The next index into the sizes.
     next: usize,
 }
 
@@ -198,7 +197,7 @@ impl Worker {
         }
     }
 
-    /// Fills some arenas, and drops them as soon as there are as many as may be at a time.
+    /// Fills some arenas; drops them when the allowed number is live.
     fn fill(&mut self, arenas: &mut Vec<heaplab_elastic::Arena>) -> u64 {
         for _ in 0..ARENAS_A_LOOK {
             let arena = self.space.arena(Growth::SMALL).expect("memory");
@@ -215,7 +214,7 @@ impl Worker {
     }
 }
 
-/// Each step waits for the one before, and no memory is asked.
+/// Each step waits for the previous one; no memory is used.
 fn arithmetic(mut value: u64) -> u64 {
     for _ in 0..STEPS_A_LOOK {
         value = value.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23) ^ 0x5555;
@@ -298,7 +297,7 @@ impl Drop for Process {
     }
 }
 
-/// The other side of [`Process`]: works for each line of input, until there is none.
+/// Runs in the child of [`Process`]: works once for each line of input, until the input ends.
 pub fn worker_child(at_a_time: &str, processor: &str) -> Result<()> {
     stay_on(processor.parse()?)?;
     let mut worker = Worker::new(space()?, at_a_time.parse()?)?;
@@ -320,7 +319,7 @@ enum Kind {
     ArithmeticTwice,
 }
 
-/// In the order of a round's results; they are measured beginning with another one each round.
+/// In the order of a round's results; each round begins with another kind.
 const KINDS: [Kind; 7] = [
     Kind::Alone(0),
     Kind::Alone(1),
@@ -359,8 +358,8 @@ impl Workers {
     }
 }
 
-/// See the module; each thread has so many arenas at a time. `None` where there is only one
-/// processor.
+/// Measures as the module describes; each thread has `at_a_time` arenas at a time. `None`: there is
+/// only one processor.
 pub fn threads(rounds: usize, at_a_time: usize) -> Result<Option<Threads>> {
     let Some(processors) = processors() else { return Ok(None) };
     let (space, process) = (space()?, Process::start(at_a_time, processors[1])?);

@@ -9,7 +9,7 @@ use heaplab_elastic::{Growth, Options, Reclaim, Space};
 use heaplab_system::{glibc::Glibc, mimalloc::Mimalloc};
 use std::hint::black_box;
 
-/// CPU time of this thread, ns. What others do on the machine is not in it.
+/// CPU time of this thread, ns, without the time of other processes.
 pub fn cpu_ns() -> u64 {
     // SAFETY: a timespec of zeros is valid, and the call fills it.
     let time = unsafe {
@@ -34,9 +34,9 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Of at least one pair (ours, the peer's). The limit is the upper end of the sign test's
-    /// interval, so that the true median exceeds it in one of forty samples at most, whatever the
-    /// distribution; of fewer than six pairs it is the largest ratio.
+    /// From at least one pair (ours, the peer's). The limit is the upper end of the sign test's
+    /// interval: the true median exceeds it in at most one of forty samples, for any distribution.
+    /// With fewer than six pairs it is the largest ratio.
     pub fn of(pairs: &[(f64, f64)]) -> Ratio {
         let ratios: Vec<f64> = pairs.iter().map(|(ours, peer)| ours / peer).collect();
         let middle = median(ratios.clone());
@@ -67,7 +67,7 @@ pub struct Middle {
 }
 
 impl Middle {
-    /// Of at least one value, which alone is its own interval.
+    /// From at least one value; a single value is its own interval.
     pub fn of(values: Vec<f64>) -> Middle {
         let ends = Interval::of(&values);
         let median = median(values);
@@ -92,7 +92,7 @@ pub fn touch(block: *mut u8, value: usize) {
     unsafe { block.cast::<usize>().write(value) };
 }
 
-/// ns an allocation of one pass over `sizes`, as often as makes a few milliseconds.
+/// ns an allocation of one pass over `sizes`, repeated for a few milliseconds.
 pub fn timed(sizes: &[u32], passes: usize, mut pass: impl FnMut()) -> f64 {
     let start = cpu_ns();
     for _ in 0..passes {
@@ -101,15 +101,15 @@ pub fn timed(sizes: &[u32], passes: usize, mut pass: impl FnMut()) -> f64 {
     (cpu_ns() - start) as f64 / (passes * sizes.len()) as f64
 }
 
-/// How often each placement is filled before it is timed (bumpalo has one chunk that holds all only
-/// after some resets), and how often it is timed.
+/// Number of fills of each placement before it is timed (bumpalo has one chunk for everything only
+/// after some resets), and number of timed ones.
 const WARMING: usize = 3;
 const TIMED: usize = 5;
 
-/// One arena that is filled, reset and filled again, beside bumpalo's reset. Each repetition is a
-/// new space and a new `Bump`, with the median of several passes: which pages the kernel gives
-/// moves what is out of the cache by a tenth either way, and stays for as long as the memory is
-/// held, so that passes over the same memory are no samples of their own.
+/// One arena that is filled, reset and filled again, beside bumpalo's reset. Each repetition has a
+/// new space and a new `Bump`, and takes the median of several passes. The pages that the kernel
+/// gives move the part outside of the cache by a tenth either way, for as long as the memory is
+/// held. So passes over the same memory are not samples of their own.
 pub fn reuse(count: usize, repetitions: usize) -> Result<Ratio> {
     let sizes = sizes(count, usize::MAX, 7)?;
     let passes = (200_000 / count).max(1);
@@ -131,7 +131,7 @@ pub fn reuse(count: usize, repetitions: usize) -> Result<Ratio> {
                     fill_bumpalo::<0>(black_box(&bump), &sizes);
                 })
             };
-            // Who is first changes, so that what one leaves in the caches serves both alike.
+            // The order alternates, so that data left in the caches serves both alike.
             let pair = if (pass + placement) % 2 == 0 {
                 let ours = one();
                 (ours, other())
@@ -159,8 +159,8 @@ pub fn faults() -> i64 {
     }
 }
 
-/// How often somebody waited for the kernel while it moved pages to make a huge one, or got none,
-/// on the whole machine since it runs; 0 where the kernel does not say.
+/// Number of times that a process of the whole machine waited for the kernel to move pages for a
+/// huge one, or got none, since the machine's start; 0: the kernel does not tell.
 fn stalls() -> u64 {
     let text = std::fs::read_to_string("/proc/vmstat").unwrap_or_default();
     let counters = text.lines().filter_map(|line| line.split_once(' '));
@@ -176,7 +176,7 @@ pub struct Replayed {
     ns: f64,
     /// Page faults.
     faults: i64,
-    /// What [`stalls`] counted meanwhile.
+    /// Growth of [`stalls`] during the replay.
     stalls: u64,
 }
 
@@ -197,7 +197,7 @@ fn replay<P: Peer>(peer: &mut P, recording: &Recording, blocks: &mut [*mut u8]) 
             }
             Step::Free(block) => {
                 let (arena, bytes) = recording.blocks[block as usize];
-                // SAFETY: the recording frees a live block once.
+                // SAFETY: the recording frees only live blocks, each once.
                 unsafe { peer.free(arena as usize, blocks[block as usize], bytes as usize) };
             }
             Step::End(arena) => end(peer, recording, blocks, arena),
@@ -207,7 +207,7 @@ fn replay<P: Peer>(peer: &mut P, recording: &Recording, blocks: &mut [*mut u8]) 
     let ns = (cpu_ns() - start) as f64 / recording.steps.len() as f64;
     let faults = faults() - before;
     let stalls = stalls().saturating_sub(stalls_before);
-    // What outlives the recording is not part of it.
+    // Arenas that outlive the recording are not part of it.
     let ended: std::collections::HashSet<u32> = recording
         .steps
         .iter()
@@ -226,7 +226,7 @@ fn replay<P: Peer>(peer: &mut P, recording: &Recording, blocks: &mut [*mut u8]) 
 fn end<P: Peer>(peer: &mut P, recording: &Recording, blocks: &[*mut u8], arena: u32) {
     if !P::REGIONS {
         for block in &recording.dying[arena as usize] {
-            // SAFETY: the blocks that die with the arena live until here.
+            // SAFETY: the blocks that die with the arena are live until here.
             unsafe {
                 peer.free(
                     arena as usize,
@@ -239,44 +239,45 @@ fn end<P: Peer>(peer: &mut P, recording: &Recording, blocks: &[*mut u8], arena: 
     peer.end(arena as usize);
 }
 
-/// Ours set to speed as mimalloc is: it keeps its memory, in huge pages, and takes few chunks.
+/// Our arenas set for speed like mimalloc: they keep their memory, in huge pages, and take few
+/// chunks.
 const FAST: &str = "elastic in huge pages kept until trim";
 /// The same with a sequence of chunks for each kind of arena, as HotSpot has: a loader's arena of
-/// class space or its other one, which a JVM knows when it makes them. Most loaders have one class
-/// or few, so that most arenas take one chunk. The bound is asked of this setting.
+/// class space, or its other one. A JVM knows the kind when it makes an arena. Most loaders have
+/// one class or few, so most arenas take one chunk. The bound applies to this setting.
 pub const FAST_KINDS: &str = "elastic in huge pages kept until trim and chunks by kind of arena";
-/// Of class space: a class takes some 520 to 720 bytes there.
+/// In class space a class takes some 520 to 720 bytes.
 const CLASS_GROWTH: Growth = Growth::new(&[768, 16 << 10, 32 << 10]);
 /// The other ones.
 const NON_CLASS_GROWTH: Growth = Growth::new(&[3 << 10, 16 << 10, 32 << 10]);
-/// Ours as it is by default, giving memory back when arenas die.
+/// Our arenas by default: they give memory back when arenas die.
 const DEFAULT: &str = "elastic by default";
-/// The same where as much may stay as churn's next cycle needs: what is given back at a death and
-/// needed again costs two calls of the kernel.
+/// The same, but keeping as much as churn's next cycle needs: memory that is given back at a death
+/// and needed again costs two calls of the kernel.
 const KEEPING: &str = "elastic by default but keeping 16 MB";
 const KEPT_BYTES: usize = 16 << 20;
-/// The same in pages of the basic size, each of which the kernel has to give.
+/// The same in pages of the basic size; the kernel must provide each.
 pub const SMALL_PAGES: &str = "elastic in small pages kept until trim";
 
-/// The driver alone, and how much it counts through: about what churn has live at its peak.
+/// The driver alone, and the bytes through which it counts: about churn's peak of live bytes.
 pub const COUNTING: &str = "a pointer that counts up through resident memory";
 const COUNTED_BYTES: usize = 18 << 20;
 
-/// The driver's loop and nothing else: every block is the same one.
+/// Only the driver's loop: every block is the same one.
 pub const DRIVER: &str = "the driver alone";
 
-/// What is left where an arena costs nothing: the driver's loop, the kernel's pages, and the writes
-/// into blocks that lie where ours lie.
+/// The cost that remains if arenas cost nothing: the driver's loop, the kernel's pages, and the
+/// writes into blocks at our places.
 pub const PLACED: &str = "no allocator and each block where elastic had it in fresh huge pages";
 /// The same in pages of the basic size.
 const PLACED_SMALL_PAGES: &str =
     "no allocator and each block where elastic had it in fresh small pages";
 
-/// mimalloc without huge pages: what it takes where the kernel has none, and what ours in small
-/// pages is to be compared with.
+/// mimalloc without huge pages: its time where the kernel has none, and the comparison for ours in
+/// small pages.
 pub const MIMALLOC_SMALL_PAGES: &str = "mimalloc in small pages";
 
-/// What a recording is replayed on.
+/// The heaps of a replay.
 const REPLAYED: [&str; 13] = [
     FAST,
     "mimalloc",
@@ -292,7 +293,7 @@ const REPLAYED: [&str; 13] = [
     KEEPING,
     FAST_KINDS,
 ];
-/// Of [`REPLAYED`], who is compared with whom.
+/// The compared pairs of [`REPLAYED`].
 const COMPARED: [(usize, usize); 17] = [
     (12, 1),
     (12, 0),
@@ -325,12 +326,12 @@ pub struct Replays {
     pub faults: (i64, i64),
 }
 
-/// A replay that waited for huge pages is run again, this often at most: moving other processes'
-/// pages takes ten times what a replay does, and falls to whoever comes when free memory is in
+/// A replay that waited for huge pages runs again, at most this often. Moving other processes'
+/// pages takes ten times a replay's time, and hits the process that comes when free memory is in
 /// pieces.
 const TRIES: usize = 6;
 
-/// One replay in a fresh process, and whether it waited for huge pages even so.
+/// One replay in a fresh process, and whether its last try still waited for huge pages.
 fn undisturbed(heap: &str, name: &str) -> Result<(Replayed, bool)> {
     let mut replayed = Replayed::default();
     for _ in 0..TRIES {
@@ -342,8 +343,8 @@ fn undisturbed(heap: &str, name: &str) -> Result<(Replayed, bool)> {
     Ok((replayed, true))
 }
 
-/// Replays one recording on everything in [`REPLAYED`]. The order turns round each time, because
-/// who follows a heap gets the pages that it left, and those may still be in the cache.
+/// Replays one recording on everything in [`REPLAYED`]. The order reverses each time: a heap gets
+/// its predecessor's pages, and these may still be in the cache.
 pub fn replays(name: &str, repetitions: usize) -> Result<Vec<Replays>> {
     let (mut faults, mut disturbed) = ([0; REPLAYED.len()], 0);
     let mut pairs: [Vec<(f64, f64)>; COMPARED.len()] = Default::default();
@@ -375,9 +376,9 @@ pub fn replays(name: &str, repetitions: usize) -> Result<Vec<Replays>> {
     Ok(compared.map(one).collect())
 }
 
-/// Has this much of the machine's free memory be there, in whole huge pages: a virtual machine's
-/// host takes back what was free for a while, and giving it again, or moving pages to make a huge
-/// one, takes ten times what a replay does. What is freed last is given next.
+/// Makes this much of the machine's free memory ready, in whole huge pages. A virtual machine's
+/// host takes back memory that was free for a while. Giving it again, or moving pages for a huge
+/// one, takes ten times a replay's time. The kernel gives the memory freed last next.
 fn have_memory_ready(bytes: usize) -> Result<()> {
     let mut memory = memmap2::MmapMut::map_anon(bytes)?;
     memory.advise(memmap2::Advice::HugePage)?;
@@ -388,7 +389,7 @@ fn have_memory_ready(bytes: usize) -> Result<()> {
     Ok(())
 }
 
-/// More than any heap takes for what a recording asks for in all.
+/// A heap needs less than this many times the bytes that a recording requests in all.
 const READY_SHARE: usize = 2;
 
 /// What [`FAST_KINDS`] says.
@@ -398,20 +399,20 @@ fn fast_by_kind(recording: &Recording) -> Elastic {
     Elastic::fast(NON_CLASS_GROWTH).knowing(growth.collect())
 }
 
-/// The process that [`by_turns`] is measured in.
+/// The word that asks a child for [`by_turns`].
 pub const BY_TURNS: &str = "replay by turns";
 /// Pairs for each repetition of the other rows: a pair takes as long as two replays, without a
 /// process for each.
 const TURNS_A_REPETITION: usize = 4;
 
-/// Ratio of [`FAST_KINDS`] to [`FAST`], replayed by turns in one fresh process: whatever else moves
-/// a replay's time, from the machine's other work to how the kernel gives pages, moves both, so
-/// that a few percent can be told where [`replays`] cannot tell them.
+/// Ratio of [`FAST_KINDS`] to [`FAST`], replayed by turns in one fresh process. Other influences on
+/// a replay's time, from other work on the machine to the kernel's choice of pages, move both. So
+/// this shows a few percent that [`replays`] cannot show.
 pub fn by_turns(name: &str, repetitions: usize) -> Result<Middle> {
     super::space::in_child(&format!("{BY_TURNS},{},{name}", repetitions * TURNS_A_REPETITION))
 }
 
-/// The other side of [`by_turns`].
+/// Runs in the child process of [`by_turns`].
 pub fn by_turns_child(pairs: &str, name: &str) -> Result<Middle> {
     let recording = super::workload::recording(name, true)?;
     let mut blocks = vec![std::ptr::dangling_mut(); recording.blocks.len()];
@@ -431,13 +432,13 @@ pub fn by_turns_child(pairs: &str, name: &str) -> Result<Middle> {
     Ok(Middle::of(ratios))
 }
 
-/// The other side of [`replays`]: one replay on memory that this process has not touched.
+/// Runs in the child process of [`replays`]: one replay on memory that the process has not touched.
 pub fn replay_child(heap: &str, name: &str) -> Result<Replayed> {
     let recording = super::workload::recording(name, true)?;
     have_memory_ready(
         READY_SHARE * recording.blocks.iter().map(|(_, bytes)| *bytes as usize).sum::<usize>(),
     )?;
-    // The driver's own tables are not what is measured.
+    // The driver's own tables are not measured.
     let mut blocks = vec![std::ptr::dangling_mut(); recording.blocks.len()];
     replay(&mut Counting::through(0), &recording, &mut blocks);
     Ok(match heap {
@@ -446,7 +447,7 @@ pub fn replay_child(heap: &str, name: &str) -> Result<Replayed> {
         SMALL_PAGES => {
             replay(&mut Elastic::new(Growth::STANDARD, Reclaim::AtTrim), &recording, &mut blocks)
         }
-        // Where huge pages are off, the environment says so: see `space::in_child`.
+        // The environment switches huge pages off: see `space::in_child`.
         "mimalloc" | MIMALLOC_SMALL_PAGES => replay(&mut Blocks(Mimalloc), &recording, &mut blocks),
         "glibc" => replay(&mut Blocks(Glibc), &recording, &mut blocks),
         "bumpalo" => replay(&mut Bumpalo::default(), &recording, &mut blocks),
@@ -455,7 +456,7 @@ pub fn replay_child(heap: &str, name: &str) -> Result<Replayed> {
             let small = || Elastic::new(Growth::STANDARD, Reclaim::AtTrim);
             let mut elastic = if huge_pages { fast_by_kind(&recording) } else { small() };
             replay(&mut elastic, &recording, &mut blocks);
-            // Elastic keeps its memory meanwhile, so that the kernel gives other pages.
+            // Elastic keeps its memory meanwhile, so the kernel gives other pages.
             replay(&mut Placed::like(&blocks, huge_pages)?, &recording, &mut blocks.clone())
         }
         COUNTING => replay(&mut Counting::through(COUNTED_BYTES), &recording, &mut blocks),

@@ -51,8 +51,8 @@ pub fn gunzipped(name: &str) -> Result<String> {
     Ok(text)
 }
 
-/// `count` sizes in bytes, drawn as often as jruby's non-class arenas asked for them, up to
-/// `words_max` words.
+/// `count` sizes in bytes, up to `words_max` words, drawn with the frequencies of jruby's non-class
+/// arenas.
 pub fn sizes(count: usize, words_max: usize, seed: u64) -> Result<Vec<u32>> {
     let path = folder().join("jruby.hist.csv");
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
@@ -82,13 +82,13 @@ pub fn sizes(count: usize, words_max: usize, seed: u64) -> Result<Vec<u32>> {
 pub enum Step {
     /// An arena begins.
     Begin(u32),
-    /// A block of so many bytes in an arena; blocks are numbered in order.
+    /// A block of this many bytes in an arena; blocks are numbered in order.
     Allocate(u32, u32),
     /// A block dies before its arena.
     Free(u32),
     /// An arena ends.
     End(u32),
-    /// What is not used is given back: what HotSpot does after a collection that unloaded classes.
+    /// Gives unused memory back, as HotSpot does after a collection that unloaded classes.
     Purge,
 }
 
@@ -96,18 +96,18 @@ pub enum Step {
 pub struct Recording {
     /// In order.
     pub steps: Vec<Step>,
-    /// Of each block: its arena and bytes.
+    /// By block: its arena and bytes.
     pub blocks: Vec<(u32, u32)>,
-    /// Of each arena: its blocks that die with it, in order of birth.
+    /// By arena: the blocks that die with it, in order of birth.
     pub dying: Vec<Vec<u32>>,
     /// How many arenas it numbers.
     pub arenas: usize,
-    /// Of each arena: whether it is one of class space. A JVM knows that when it makes one.
+    /// By arena: whether it lies in class space. A JVM knows this when it makes an arena.
     pub class: Vec<bool>,
 }
 
-/// Reads a recording of this repository, with or without its class arenas; or a bundle, given by
-/// its folder, with all of them.
+/// Reads a recording of this repository, with or without its class arenas; or a bundle, by its
+/// folder, with all of its arenas.
 pub fn recording(name: &str, class: bool) -> Result<Recording> {
     if Path::new(name).join("meta.json").exists() {
         return super::bundle::read(Path::new(name));
@@ -120,7 +120,7 @@ pub fn recording(name: &str, class: bool) -> Result<Recording> {
         arenas: 0,
         class: Vec::new(),
     };
-    // Allocation numbers of the file, which counts those that are left out too.
+    // Allocation numbers of the file, which also count the allocations left out.
     let mut numbers: Vec<Option<u32>> = Vec::new();
     let mut left_out: Vec<bool> = Vec::new();
     let mut freed: Vec<bool> = Vec::new();

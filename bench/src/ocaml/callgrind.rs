@@ -1,7 +1,7 @@
 //! Instructions by function: valgrind's callgrind runs a command, and its file is read.
 //!
-//! Source: valgrind's manual, "Callgrind Format Specification". Names and positions are asked for
-//! uncompressed, so that a line says all by itself.
+//! Source: valgrind's manual, "Callgrind Format Specification". Names and positions are requested
+//! uncompressed, so that each line is complete by itself.
 
 use anyhow::{Context, Result, bail};
 use std::collections::HashMap;
@@ -14,13 +14,13 @@ use std::path::Path;
 pub struct Counted {
     /// Instructions of the whole process.
     pub total: u64,
-    /// By function: calls, and instructions from call to return, those of its callees among them.
+    /// By function: calls, and instructions from call to return, its callees included.
     calls: HashMap<String, (u64, u64)>,
 }
 
 impl Counted {
-    /// Instructions within the calls of functions whose name satisfies `is`, and how many calls;
-    /// such a function must not call another one.
+    /// Instructions within the calls of functions whose name satisfies `is`, and the number of
+    /// these calls. Such functions must not call each other.
     pub fn within(&self, is: impl Fn(&str) -> bool) -> Result<(u64, u64)> {
         let found = self.calls.iter().filter(|(name, _)| is(name));
         let sum = found.fold((0, 0), |sum, (_, &(calls, cost))| (sum.0 + cost, sum.1 + calls));
@@ -31,7 +31,7 @@ impl Counted {
     }
 }
 
-/// The words before a command that make callgrind run it and write into `file`.
+/// The words before a command that run it under callgrind, with output into `file`.
 pub fn before(file: &Path) -> Vec<OsString> {
     let mut written = OsString::from("--callgrind-out-file=");
     written.push(file);
@@ -49,7 +49,7 @@ pub fn read(path: &Path) -> Result<Counted> {
 
 fn parse(file: impl BufRead) -> Result<Counted> {
     let mut counted = Counted::default();
-    // A call: whom, how often. Its cost is the second number of the line that follows.
+    // A call: the callee and the count. Its cost is the second number of the next line.
     let (mut callee, mut calls) = (String::new(), None);
     for line in file.lines() {
         let line = line?;

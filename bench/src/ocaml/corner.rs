@@ -1,14 +1,14 @@
-//! First-fit's slow corner: each request walks a list that the table of record sizes does not
-//! cover, so that its time grows with the number of free blocks, where best-fit's does not.
+//! First-fit's slow corner: each request walks a list behind the table of record sizes. First-fit's
+//! time grows with the number of free blocks, best-fit's does not.
 //!
-//! The list that OCaml's own source fears (`freelist.c`, "the flp table is full"): a full table,
-//! behind it free blocks as large as the last record, and requests of one word more, which lie
-//! behind those. Blocks smaller than the last record would not do: a walk that has passed one
-//! begins behind it from then on.
+//! OCaml's own source fears this list (`freelist.c`, "the flp table is full"): a full table, behind
+//! it free blocks as large as the last record, and requests of one word more, which fit only behind
+//! those. Blocks smaller than the last record would not do: after a walk has passed one, later
+//! walks begin behind it.
 //!
-//! The heap has one chunk that all blocks fill to the last word: the rest of a chunk would lie
+//! The heap has one chunk, filled by all blocks to the last word: the rest of a chunk would lie
 //! before all holes, be the largest record and serve every request. Blocks are cut from the high
-//! end of a free one, so that what is born first lies highest.
+//! end of a free one, so the first-born lies highest.
 
 use super::ours_of;
 use anyhow::{Result, ensure};
@@ -18,14 +18,14 @@ use heaplab_ocaml::slot_fields;
 use heaplab_ocaml::spec::Spec;
 use heaplab_ocamlrt::{Driver, Step};
 
-/// Between two blocks that die, so that they are not merged.
+/// Words of a kept block between two blocks that die, so that these do not merge.
 const KEPT_WORDS: usize = YOUNG_WORDS_MAX + 1;
-/// Requests that are found behind the passed blocks.
+/// Requests served from behind the passed blocks.
 const REQUESTS: usize = 2000;
-/// The program's arguments, which the first minor collection promotes: an array and a string.
+/// Words of the program's arguments, promoted by the first minor collection: an array and a string.
 const ARGUMENTS_WORDS: usize = 4;
 
-/// Runs the corner with more and more blocks to pass.
+/// Runs the corner with rising numbers of blocks to pass.
 pub fn bench(driver: &Driver, most: usize) -> Result<()> {
     println!("\nfirst-fit's slow corner: {REQUESTS} requests that pass so many free blocks\n");
     println!(
@@ -35,7 +35,7 @@ pub fn bench(driver: &Driver, most: usize) -> Result<()> {
     println!("|---|---|---|---|---|");
     for passed in [most / 4, most / 2, most].into_iter().filter(|passed| *passed > 0) {
         for policy in ["first-fit", "best-fit"] {
-            // The same without the requests, so that what is left is theirs.
+            // The same without the requests; the difference is theirs.
             let [with, without] = [REQUESTS, 0].map(|requests| {
                 let Corner { slots, steps, words } = Corner::new(passed, requests);
                 let spec = format!("{policy},O=1000000,h={words},version={}", driver.version());
@@ -57,7 +57,7 @@ pub fn bench(driver: &Driver, most: usize) -> Result<()> {
     Ok(())
 }
 
-/// The workload, its slots, and the words of the chunk that it fills.
+/// The workload, its slots, and the words of its chunk.
 struct Corner {
     slots: u32,
     steps: Vec<Step>,
@@ -81,7 +81,7 @@ impl Corner {
             holes.push(birth(words, &mut steps));
             birth(KEPT_WORDS, &mut steps);
         }
-        // One more slot for the block that fills the chunk.
+        // One more slot, for the block that fills the chunk.
         let used = used + ARGUMENTS_WORDS + slot_fields(slots + 1) + 1;
         let words = (used + KEPT_WORDS + 1).max(CHUNK_WORDS_MIN).next_multiple_of(PAGE_WORDS);
         steps.push(Step::Birth { slot: slots, size: (words - used - 1) * 8 });

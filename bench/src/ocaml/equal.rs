@@ -1,7 +1,7 @@
 //! `cargo xtask bench ocaml-equal`: heaplab's OCaml heap and the real runtime on the same
-//! workloads, what is equal and in how many runs.
+//! workloads, with the number of runs in which each figure is equal.
 //!
-//! Workloads are the shapes that the tests of `heaplab-ocamlrt` generate, and recordings. The
+//! Workloads are recordings, and the shapes that the tests of `heaplab-ocamlrt` generate. The
 //! runtime is that of the `ocamlopt` in the path; `crates/heaps/ocamlrt/examples/build-runtime.sh`
 //! builds others.
 
@@ -20,7 +20,7 @@ use heaplab_trace::bundle::{Bundle, Selection};
 use heaplab_trace::program::{self, Program};
 use std::path::{Path, PathBuf};
 
-/// What is asked of each policy beside the shapes' own: overheads with both minor heaps, and
+/// Settings for each policy beside the shapes' own: overheads with both minor heaps, and
 /// compactions that start by themselves.
 const SETTINGS: [&str; 11] = [
     "o=20,s=32k",
@@ -106,7 +106,7 @@ fn generated(args: &Args) -> Result<Vec<Workload>> {
         let shape = Shape::ALL.into_iter().find(|(known, _)| *known == name);
         let (_, shape) = shape
             .ok_or_else(|| anyhow!("--shapes: there is no shape {name:?}; there are {known}"))?;
-        // As many steps with blocks this large would be tens of gigabytes.
+        // With the usual number of steps, blocks this large would be tens of gigabytes.
         let steps = if shape == Shape::Large { args.steps / 20 } else { args.steps };
         let steps = generate(shape, steps, args.slots, args.seed);
         Ok(Workload { name: name.into(), slots: args.slots, steps })
@@ -114,14 +114,14 @@ fn generated(args: &Args) -> Result<Vec<Workload>> {
     wanted.into_iter().map(workload).collect()
 }
 
-/// A recording's steps. It is compiled in `folder`, so that none of its files changes.
+/// A recording's steps. They are compiled in `folder`, so that the recording's files do not change.
 fn recorded(bundle: &Path, folder: &Path) -> Result<Workload> {
     let name = bundle.file_name().context("a recording has a name")?;
     let copy = folder.join(name);
     std::fs::create_dir_all(&copy)?;
     for entry in std::fs::read_dir(bundle).with_context(|| bundle.display().to_string())? {
         let entry = entry?;
-        // Kept results of replays are a folder.
+        // Kept results of replays are a folder: skipped.
         if entry.file_type()?.is_file() {
             std::fs::copy(entry.path(), copy.join(entry.file_name()))?;
         }
@@ -152,7 +152,7 @@ fn steps(program: &Program) -> Result<Vec<Step>> {
     Ok(steps)
 }
 
-/// Of each workload the runs and how many are equal.
+/// For each workload its runs and the number of equal ones.
 struct Table {
     version: String,
     rows: Vec<Row>,
@@ -164,7 +164,7 @@ struct Row {
     runs: usize,
     slices: usize,
     equal: [usize; COMPARED.len()],
-    /// The first slice or report of each run that differs.
+    /// The first different slice or report of each run.
     differences: Vec<String>,
 }
 

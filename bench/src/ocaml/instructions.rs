@@ -1,13 +1,12 @@
-//! Instructions of both sides on the same steps, by what they are spent on.
+//! Instructions of both sides on the same steps, by activity.
 //!
-//! The boundaries are functions that both have: `caml_alloc_shr` and its like (ours:
-//! `allocate_major`), `sweep_slice`, `mark_slice`, and `caml_empty_minor_heap`, whose allocations
-//! in the major heap are counted as allocations only. A sweep's calls into the policy are part of
-//! the sweep.
+//! Functions that both sides have are the boundaries: `caml_alloc_shr` and its like (ours:
+//! `allocate_major`), `sweep_slice`, `mark_slice`, and `caml_empty_minor_heap`; its allocations in
+//! the major heap count as allocations only. A sweep's calls into the policy are part of the sweep.
 //!
 //! The heap begins with as many words as it needs (`h`): valgrind places a process's mappings at
-//! rising addresses, the kernel at falling ones, and the order of chunks is part of what the
-//! runtime decides by.
+//! rising addresses, the kernel at falling ones, and the runtime's decisions depend on the order of
+//! chunks.
 
 use super::{POLICIES, callgrind, generated, theirs};
 use crate::bounds::Bounds;
@@ -17,14 +16,14 @@ use heaplab_trace::program::Program;
 use std::path::Path;
 use std::process::Command;
 
-/// Workloads: a mix that dies at random, phases, a queue of one size, and a fragmented heap.
+/// Workloads: a mix with random deaths, phases, a queue of one size, and a fragmented heap.
 const WORKLOADS: [&str; 4] = [
     "sizes=web,lifetimes=random,slots=20000,collect=0",
     "sizes=octane,lifetimes=phase,collect=0",
     "sizes=fixed:40,lifetimes=queue,slots=30000,collect=0",
     "sizes=uniform:8-4096,lifetimes=cache,slots=8000,collect=0",
 ];
-/// A small minor heap, so that the major heap has much to do.
+/// A small minor heap, so that the major heap has much work.
 const PARAMETERS: &str = "o=80,s=32k";
 
 /// A side's instructions, by part.
@@ -81,7 +80,7 @@ pub fn bench(driver: &Driver, births: u64, bounds: &mut Bounds) -> Result<()> {
     Ok(())
 }
 
-/// The spec with an initial heap that the program does not outgrow.
+/// The spec with an initial heap that is large enough for the whole program.
 fn in_one_chunk(spec: &str, program: &Program) -> Result<String> {
     let mut words = super::ours(spec, program)?.counters.top_heap_words;
     loop {
@@ -115,7 +114,7 @@ fn both(driver: &Driver, spec: &str, program: &Program, folder: &Path) -> Result
         let part =
             |part: &str| Ok::<_, anyhow::Error>(counted.within(|name| name.starts_with(part))?.0);
         let (sweep, mark) = (part(sweep)?, part(mark)?);
-        // The slots' array is allocated outside of a minor collection: one call of many.
+        // The array of slots is allocated outside of a minor collection: one call of many.
         let minor = part(minor)?.saturating_sub(allocated);
         let all = allocated + sweep + mark + minor;
         Ok(Parts { allocations, allocate: allocated, sweep, mark, minor, all })

@@ -1,11 +1,10 @@
 //! `cargo xtask bench ocaml`: heaplab's OCaml heap beside the real runtime, on the same workloads.
 //!
-//! - **Instructions**, counted by callgrind in both: within allocation in the major heap, within
-//!   sweeping, marking and minor collections, a birth. Counters and the place of every object are
-//!   asked to be equal, so that both did the same work.
-//! - **Replay**: CPU time of a replay with all its collections beside that of the program that was
-//!   recorded.
-//! - **The slow corner** of first-fit: a search that walks list and not table.
+//! - **Instructions**, counted by callgrind in both: a birth's instructions in allocation in the
+//!   major heap, in sweeping, in marking and in minor collections. Counters and the place of every
+//!   object must be equal, so that both do the same work.
+//! - **Replay**: CPU time of a replay with all its collections beside that of the recorded program.
+//! - **The slow corner** of first-fit: a search that walks the list instead of the table.
 
 mod callgrind;
 mod corner;
@@ -171,7 +170,7 @@ mod tests {
         for object in 0..births {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let drawn = random >> 33;
-            // Some of them over 256 words, which are never young.
+            // Some of over 256 words, which are never young.
             let size = if drawn.is_multiple_of(97) { 4_000 } else { 8 + drawn % 300 };
             events.push(Event { op: Op::Alloc, object, size, ..Event::default() });
             let mut dead = Some(object);
@@ -187,7 +186,7 @@ mod tests {
                 events.push(Event { op: Op::Collect, ..Event::default() });
             }
         }
-        // The compiler gives the slot that was freed last.
+        // The compiler reuses the slot freed last.
         let (mut free, mut made) = (Vec::new(), 0);
         let mut slots = std::collections::HashMap::new();
         for event in &events {

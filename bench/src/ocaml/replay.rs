@@ -1,8 +1,8 @@
-//! Replays with all their collections beside the CPU time of the programs that were recorded.
+//! Replays with all their collections beside the CPU time of the recorded programs.
 //!
-//! Programs of OCaml's study, compiled with heaplab's recorder, are recorded once and run without
-//! being recorded for each figure. The same steps in the real runtime (`ocamlrt:`) stand beside:
-//! there the program around them is next to nothing.
+//! Programs of OCaml's study, compiled with heaplab's recorder, are recorded once, and run without
+//! recording for each figure. The same steps in the real runtime (`ocamlrt:`) stand beside: there
+//! the program around them is next to nothing.
 
 use super::{Ours, POLICIES, theirs};
 use crate::bounds::Bounds;
@@ -20,21 +20,21 @@ use std::process::{Command, Stdio};
 
 const PARAMETERS: &str = "o=80";
 
-/// A program: its source, and its arguments for so many million blocks.
+/// A program: its source, and its arguments for a number of million blocks.
 struct Source {
     name: &'static str,
     path: &'static str,
     arguments: fn(u64) -> [String; 2],
-    /// The minor heap with which it is recorded, K words: the recorder's own objects taken off, it
-    /// collects as often as without the recorder (`heaplab record` names this number).
+    /// The minor heap of the recording, K words: without the recorder's own objects it collects as
+    /// often as without the recorder (`heaplab record` prints this number).
     minor_kilo_words: u32,
-    /// Words between two forced collections of the recording, a few for each cycle: no death is
-    /// noticed later.
+    /// Words between two forced collections of the recording: a few for each cycle, so that every
+    /// death is noticed in its cycle.
     granularity_words: u32,
 }
 
-/// A cache of strings of mixed sizes, of which an operation makes four blocks; a map of numbers, of
-/// which one makes eighteen.
+/// A cache of strings of mixed sizes, four blocks an operation; and a map of numbers, eighteen
+/// blocks an operation.
 const SOURCES: [Source; 2] = [
     Source {
         name: "strcache",
@@ -155,7 +155,7 @@ fn real(source: &Source, millions: u64, policy: &str, folder: &Path) -> Result<f
     Ok(measure::run(&mut command(source, millions, &parameters, folder))?.cpu_s)
 }
 
-/// A fresh process, as a cell has it.
+/// Runs a fresh process, like a cell.
 fn in_child(spec: &str, program: &Program) -> Result<Ours> {
     let child = Command::new(std::env::current_exe()?)
         .args(["ocaml", "--cell", spec, "--program"])

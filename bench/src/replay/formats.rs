@@ -4,11 +4,11 @@
 //!   call a line. Source: platform/system/extras, memory_replay/README and malloc_debug's
 //!   documentation ("record_allocs").
 //! - glibc's trace_run: a workload of byte codes and numbers of seven bits a byte, highest first.
-//!   Source: what the program reads (`trace_run.c` of the malloc trace utilities), written down
-//!   here without its code.
+//!   Source: the reading side (`trace_run.c` of the malloc trace utilities), written anew here
+//!   without its code.
 //!
-//! Both name a block by whatever key the file gives it; slots of the program are as dense as keys
-//! can be, which is the best case for either.
+//! Both name a block by any key in the file. The program's slots are as dense as keys can be: the
+//! best case for either.
 
 use anyhow::{Result, bail};
 use heaplab_trace::program::{Program, Step, decode};
@@ -23,8 +23,8 @@ fn steps(program: &Program, mut each: impl FnMut(Step) -> Result<()>) -> Result<
     Ok(())
 }
 
-/// Writes memory_replay's text. A shrink to nothing becomes one to a byte: there it would end the
-/// block.
+/// Writes memory_replay's text. A shrink to nothing becomes a shrink to one byte: there a shrink to
+/// nothing would end the block.
 pub fn memory_replay(program: &Program, out: &mut impl Write) -> Result<()> {
     let mut tid = 1;
     steps(program, |step| {
@@ -53,7 +53,7 @@ pub fn memory_replay(program: &Program, out: &mut impl Write) -> Result<()> {
     })
 }
 
-/// Where a thread's calls begin in a workload of trace_run: behind the header, whatever that takes.
+/// Offset of a thread's calls in a workload of trace_run, behind the header and its padding.
 const CALLS_AT: u64 = 64;
 
 const DONE: u8 = 1;
@@ -66,8 +66,7 @@ const THREADS: u8 = 10;
 const START_THREAD: u8 = 11;
 const MEMALIGN: u8 = 12;
 
-/// Writes trace_run's workload; all calls are made by one thread, in recorded order, as our driver
-/// makes them.
+/// Writes trace_run's workload. One thread makes all calls, in recorded order, as in our driver.
 pub fn trace_run(program: &Program, out: &mut impl Write) -> Result<()> {
     let mut header = vec![ALLOCATE_POINTERS];
     number(&mut header, u64::from(program.facts().slots) + 2);

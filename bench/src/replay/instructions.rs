@@ -1,7 +1,7 @@
-//! Instructions an event of the replay driver, counted by callgrind: where times of two honest
-//! runs differ, counts do not.
+//! Instructions an event of the replay driver, counted by callgrind: counts repeat even if two
+//! honest runs' times differ.
 //!
-//! One process makes one pass and another makes two; the difference is a pass without its process's
+//! One process makes one pass and another makes two. The difference is a pass without the process's
 //! start, its table and its first touch of memory.
 
 use anyhow::{Context, Result, ensure};
@@ -9,13 +9,13 @@ use heaplab_trace::program::Program;
 use std::path::Path;
 use std::process::Command;
 
-/// Heaps whose code callgrind runs as it is.
+/// Heaps that callgrind can run unchanged.
 const HEAPS: [&str; 2] = ["null", "glibc"];
 
 /// Prints the table.
 ///
 /// # Errors
-/// valgrind is not there, or a process fails.
+/// valgrind is missing, or a process fails.
 pub fn bench(name: &str, program: &Program) -> Result<()> {
     let events = program.facts().events;
     println!("instructions an event, by callgrind: {name}, {events} events");
@@ -28,7 +28,7 @@ pub fn bench(name: &str, program: &Program) -> Result<()> {
     Ok(())
 }
 
-/// Instructions of a process that makes so many passes.
+/// Instructions of a process that makes `passes` passes.
 fn counted(heap: &str, program: &Path, passes: u32) -> Result<u64> {
     let run = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])

@@ -1,9 +1,9 @@
-//! `cargo xtask bench replay`: what the replay driver costs an event, what heaps cost beside it,
-//! and what other replay drivers cost on the same workload ([`peers`]), in the same run.
+//! `cargo xtask bench replay`: the replay driver's cost an event, heaps' costs beside it, and other
+//! replay drivers' costs on the same workload ([`peers`]), in the same run.
 //!
-//! The null heap is the driver alone. Three workloads: one shaped after SQLite, one whose million
-//! live objects die in random order (the driver's table is then out of the cache), and SQLite's
-//! own, recorded for it, or that of a bundle that is named.
+//! The null heap is the driver alone. Three workloads: one shaped after SQLite; one whose million
+//! live objects die in random order, which pushes the driver's table out of the cache; and SQLite's
+//! own, recorded for the purpose, or that of a given bundle.
 
 mod formats;
 mod instructions;
@@ -54,7 +54,7 @@ pub struct Args {
     passes: u32,
 }
 
-/// SQLite's recording, which the repository carries.
+/// SQLite's recording in the repository.
 const SQLITE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../traces/sqlite.heaplab");
 
 /// Runs the benchmark.
@@ -134,7 +134,7 @@ fn cell(heap: &str, program: &Program, passes: u32) -> Result<Vec<u64>> {
 fn measure(name: &str, program: &Program, repetitions: u32) -> Result<()> {
     let mut rows: Vec<(&str, Vec<Vec<u64>>)> =
         ["null", "glibc", "jemalloc", "mimalloc"].map(|heap| (heap, Vec::new())).into();
-    // Interleaved, so that what the machine does meanwhile touches all alike.
+    // Interleaved, so that other work on the machine affects all alike.
     for _ in 0..repetitions {
         for (heap, figures) in &mut rows {
             figures.push(cell(heap, program, 2)?);

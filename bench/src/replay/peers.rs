@@ -2,16 +2,16 @@
 //! in turns with ours.
 //!
 //! - **memory_replay**, Android's (platform/system/extras, memory_replay): reads all calls first,
-//!   then hands each to a thread of its own and waits for it; a call's time is taken with two clock
-//!   readings around it and the first touch of its pages.
+//!   then hands each to a thread of its own and waits for it. It takes a call's time with two clock
+//!   readings around the call and the first touch of its pages.
 //! - **trace_run**, glibc's (its malloc trace utilities; allocbench carries a copy as
-//!   benchmarks/dj_trace/trace_run.c): reads calls as it goes and writes every block whole; a
-//!   call's time is taken with two serialized readings of the processor's counter, which a virtual
-//!   machine's host has to serve.
+//!   benchmarks/dj_trace/trace_run.c): reads calls as it goes and writes every block whole. It
+//!   takes a call's time with two serialized readings of the processor's counter, which a virtual
+//!   machine's host must serve.
 //!
-//! "In calls" is what the driver itself says the calls took; "driver" is the CPU time of the
-//! replaying process besides. Ours is not timed call by call: its driver is a replay on the null
-//! heap, in its calls is what a replay on glibc takes more.
+//! "In calls" is the calls' time by the driver's own account; "driver" is the rest of the replaying
+//! process's CPU time. Ours is not timed call by call: its driver is a replay on the null heap, and
+//! its calls are the additional time of a replay on glibc.
 
 use super::formats;
 use crate::measure::{Spread, Used, run as run_command};
@@ -53,7 +53,7 @@ enum Peer {
     TraceRun,
 }
 
-/// A peer with its file of the workload.
+/// A peer and its file of the workload.
 struct Ready {
     peer: Peer,
     name: &'static str,
@@ -61,7 +61,7 @@ struct Ready {
     file: PathBuf,
 }
 
-/// Replays the program with every driver that is there and prints what each took.
+/// Replays the program with every available driver and prints the costs.
 pub fn bench(name: &str, program: &Program, args: &Args) -> Result<()> {
     if args.peer_reps == 0 {
         return Ok(());
@@ -102,7 +102,7 @@ pub fn bench(name: &str, program: &Program, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The peers that are there, each with the workload in its format; says which are not.
+/// The available peers, each with the workload in its format; prints which are missing.
 fn ready(program: &Program, args: &Args, folder: &Path) -> Result<Vec<Ready>> {
     let mut peers = Vec::new();
     let known = [
@@ -134,8 +134,7 @@ fn in_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
-/// Our driver in fresh processes, as `heaplab replay` uses it: the null heap, then glibc, one pass
-/// each.
+/// Our driver in fresh processes, as in `heaplab replay`: the null heap, then glibc, one pass each.
 fn ours(program: &Program) -> Result<Figures> {
     let events = program.facts().events as f64;
     let pass = |heap: &str| -> Result<(f64, f64)> {
@@ -180,7 +179,7 @@ impl Ready {
         };
         let in_calls_ns =
             in_calls_ns.with_context(|| format!("it printed no time of its calls, but: {text}"))?;
-        // memory_replay reads its file in processes of their own, before it replays.
+        // memory_replay reads its file in child processes before it replays.
         let cpu_ns = (used.cpu_s - used.children_s) * 1e9;
         Ok(Figures {
             in_calls: in_calls_ns / events,
@@ -190,14 +189,14 @@ impl Ready {
     }
 }
 
-/// From `Total Allocation/Free Time: 123ns 0.00s`.
+/// Parses `Total Allocation/Free Time: 123ns 0.00s`.
 fn memory_replay_ns(text: &str) -> Option<f64> {
     let rest = text.split_once("Total Allocation/Free Time: ")?.1;
     rest.split_once("ns")?.0.parse().ok()
 }
 
-/// The number of calls and their time, ns, from `1,000 cycles`, `10 usec wall time`, `Avg malloc
-/// time: 90 in 5 calls` and `Total call time: 900 cycles`.
+/// Parses the number of calls and their time, ns, from `1,000 cycles`, `10 usec wall time`, `Avg
+/// malloc time: 90 in 5 calls` and `Total call time: 900 cycles`.
 fn trace_run_calls(text: &str) -> Option<(u64, f64)> {
     let number = |text: &str| text.trim().replace(',', "").parse::<u64>().ok();
     let before = |end: &str| text.lines().find_map(|line| number(line.strip_suffix(end)?));
@@ -208,7 +207,7 @@ fn trace_run_calls(text: &str) -> Option<(u64, f64)> {
     let mut calls = 0;
     for line in text.lines().filter(|line| line.starts_with("Avg ")) {
         let (time, count) = line.split_once(" in ")?;
-        // Kinds that were not called are counted as one, with a time of nothing.
+        // A kind without calls is printed as one call with no time.
         if number(time.rsplit_once(' ')?.1)? > 0 {
             calls += number(count.strip_suffix(" calls")?)?;
         }

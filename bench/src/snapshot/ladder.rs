@@ -1,11 +1,11 @@
 //! Ladder files: K copies of a real snapshot under one root. Every class then has exactly K times
-//! the nodes, bytes and retained bytes, at the same distances, so that answers for files of any
-//! size are known without asking anybody; [`write()`] checks that.
+//! the nodes, bytes and retained bytes, at the same distances. So the answers for files of any size
+//! are known in advance; [`write()`] checks them.
 //!
 //! The copies share the root's row, whose edges are those of all copies' roots, and the strings,
-//! but for the names of WeakMaps' references: they hold the table's id. Ids of copy i are moved by
-//! i times a power of two. Interfaces are the same if the original has more than 1000 plain
-//! objects.
+//! except the names of WeakMaps' references, which contain the table's id. Ids of copy i are
+//! shifted by i times a power of two. Interfaces are the same if the original has more than 1000
+//! plain objects.
 
 use anyhow::{Context, Result, ensure};
 use heaplab_snapshot::analysis::{Analysis, Options};
@@ -16,7 +16,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-/// Writes the ladder of `file` to `to`, reads it again and compares.
+/// Writes the ladder of `file` to `to`, reads it back and compares.
 pub fn write(file: &Path, to: &Path, copies: u32) -> Result<()> {
     let bytes = map(file)?;
     let snapshot = Snapshot::read(&bytes)?;
@@ -29,7 +29,7 @@ pub fn write(file: &Path, to: &Path, copies: u32) -> Result<()> {
     compare(&one, &many, u64::from(copies))
 }
 
-/// Writes it without a look at what was written.
+/// Writes the ladder without reading it back.
 pub fn write_unchecked(file: &Path, to: &Path, copies: u32) -> Result<()> {
     write_ladder(&Snapshot::read(&map(file)?)?, to, copies)
 }
@@ -42,8 +42,8 @@ fn write_ladder(snapshot: &Snapshot, to: &Path, copies: u32) -> Result<()> {
 
 fn map(path: &Path) -> Result<memmap2::Mmap> {
     let file = File::open(path).with_context(|| path.display().to_string())?;
-    // SAFETY: nobody changes the file while this process reads it; if somebody cuts it, this
-    // process dies and nothing else.
+    // SAFETY: nobody changes the file while this process reads it; if somebody truncates it, only
+    // this process dies.
     Ok(unsafe { memmap2::Mmap::map(&file)? })
 }
 
@@ -82,9 +82,9 @@ fn compare(one: &Summary, many: &Summary, copies: u64) -> Result<()> {
 struct Ladder<'l, 'a> {
     snapshot: &'l Snapshot<'a>,
     copies: u32,
-    /// By how much ids of a copy are moved.
+    /// Distance between the ids of two copies.
     stride: u32,
-    /// Strings that name references of WeakMaps, in their order.
+    /// Strings that name references of WeakMaps, in order.
     renamed: Vec<u32>,
 }
 
@@ -233,7 +233,7 @@ impl<'l, 'a> Ladder<'l, 'a> {
                     raw.rsplit_once("(table @").context("the name of a WeakMap's reference")?;
                 let table: u32 = table.trim_end_matches(')').parse()?;
                 comma.write(out)?;
-                // The copy's number makes the pair another one, too.
+                // The copy's number changes the pair's number too.
                 let (number, pair) = before.split_once(" / ").unwrap_or(("0", before));
                 let key = pair.replacen("part of key (", &format!("part of key ({copy} "), 1);
                 write!(out, "\"{number} / {key}(table @{})\"", table + copy * self.stride)?;
@@ -243,7 +243,7 @@ impl<'l, 'a> Ladder<'l, 'a> {
     }
 }
 
-/// Writes a comma but for the first time.
+/// Writes a comma, except the first time.
 struct Separator(bool);
 
 impl Separator {

@@ -1,6 +1,6 @@
 //! A file beyond 4 GB through the command line, as a user opens it: `heaplab snapshot summary
-//! --json` as a process on a ladder file, whose totals must be those of one copy so many times,
-//! class by class; and the questions after the first, from its index.
+//! --json` as a process on a ladder file. Its totals must be those of one copy times the number of
+//! copies, class by class. Measures also the later questions, answered from the file's index.
 
 use super::ladder;
 use crate::measure;
@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// A ladder's rows are that much longer than the original's at most: its numbers have more digits.
+/// Largest growth of a ladder's rows against the original's: its numbers have more digits.
 const GROWTH_PERCENT: u64 = 130;
 
-/// Writes the ladder, asks `program` about both files, compares, and says what that took. Without
-/// room on the disk it says so and does nothing.
+/// Writes the ladder, asks `program` about both files, compares, and prints the costs. Without room
+/// on the disk it prints a line and does nothing.
 pub fn run(program: &Path, file: &Path, to: &Path, copies: u32) -> Result<()> {
     let needed_bytes = file.metadata()?.len() * u64::from(copies) * GROWTH_PERCENT / 100;
     let folder =
@@ -71,8 +71,8 @@ fn index_of(file: &Path) -> PathBuf {
     path.into()
 }
 
-/// What a summary takes that keeps an index, and what the questions after it take: the same summary
-/// and the ways to all arrays. The last line is the index's size.
+/// The cost of a summary that keeps an index, and of the questions after it: the same summary, and
+/// the ways to all arrays. The last line is the index's size.
 fn second_questions(program: &Path, file: &Path) -> Result<Vec<String>> {
     let (first, kept) = summary(program, file, &["--index"])?;
     let (second, from_index) = summary(program, file, &["--index"])?;
@@ -90,7 +90,7 @@ fn second_questions(program: &Path, file: &Path) -> Result<Vec<String>> {
     ])
 }
 
-/// What `heaplab snapshot summary` answers, and what it took.
+/// The answer of `heaplab snapshot summary`, and its cost.
 fn summary(program: &Path, file: &Path, more: &[&str]) -> Result<(Value, String)> {
     let mut answer: File = tempfile::tempfile()?;
     let mut command = Command::new(program);
@@ -115,7 +115,7 @@ fn took(name: &str, command: &mut Command) -> Result<String> {
     ))
 }
 
-/// Checks every figure; the result is the number of classes. The root is not copied.
+/// Checks every figure; returns the number of classes. The root is not copied.
 fn compare(one: &Value, many: &Value, copies: u64) -> Result<usize> {
     let figure = |of: &Value, name: &str| {
         of[name].as_u64().with_context(|| format!("a summary without {name}"))

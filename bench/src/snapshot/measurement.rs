@@ -1,4 +1,4 @@
-//! One measurement, in a process of its own: time, CPU time, memory besides the file, and the CPU
+//! One measurement, in a process of its own: time, CPU time, memory beside the file, and the CPU
 //! time of each phase, by thread.
 
 use anyhow::{Result, anyhow, ensure};
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum One {
-    /// Parsing into columns, with the best instructions there are.
+    /// Parsing into columns, with the best instructions available.
     Read,
     /// With AVX2 at most.
     ReadAvx2,
@@ -29,11 +29,11 @@ pub enum One {
     ReadSse2,
     /// Without vectors.
     ReadPortable,
-    /// Parsing, and everything that a summary shows.
+    /// Parsing, and everything in a summary.
     Summary,
     /// The same with two threads.
     SummaryBy2,
-    /// A summary from an index, which is looked at whole before.
+    /// A summary from an index, after a check of the whole index.
     Index,
     /// The shortest way to each object of the class that retains most, from an index.
     IndexWays,
@@ -87,16 +87,16 @@ pub struct Measured {
     pub wall_s: f64,
     /// User and system time of all threads.
     pub cpu_s: f64,
-    /// Of it the system's: fresh memory, mostly.
+    /// System time within it: fresh memory, mostly.
     pub system_s: f64,
-    /// Page faults that needed no disk: one a page, small or huge, that was touched first.
+    /// Page faults served without a disk: one for each page, small or huge, at its first touch.
     pub faults: u64,
     pub anonymous_mb: f64,
-    /// CPU time by phase, in the order in which they ended.
+    /// CPU time by phase, in the order of their ends.
     pub phases: Vec<(String, f64)>,
 }
 
-/// What a second thread does beside the first: phases of the one, phases of the other.
+/// Work of a second thread beside the first: phases of one, phases of the other.
 const BESIDE: [(&[&str], &[&str]); 2] = [
     (&["nodes"], &["edges"]),
     (
@@ -106,8 +106,8 @@ const BESIDE: [(&[&str], &[&str]); 2] = [
 ];
 
 impl Measured {
-    /// CPU time on the longest way through the phases, if two processors were free: what no second
-    /// thread can take away.
+    /// CPU time on the longest way through the phases with two free processors: a second thread
+    /// cannot shorten it.
     pub fn critical_s(&self) -> f64 {
         let sum = |names: &[&str]| -> f64 {
             self.phases
@@ -121,17 +121,17 @@ impl Measured {
     }
 }
 
-/// Measures in this process, when `begin` comes back from waiting.
+/// Measures in this process, once `begin` returns from waiting.
 pub fn measure(
     one: One,
     path: &Path,
     begin: impl FnOnce() -> std::io::Result<u64>,
 ) -> Result<Measured> {
     let file = std::fs::File::open(path)?;
-    // SAFETY: the file is not changed while this process runs; if somebody cuts it, this process
-    // dies and nothing else.
+    // SAFETY: the file does not change while this process runs; if somebody truncates it, only this
+    // process dies.
     let bytes = unsafe { memmap2::Mmap::map(&file)? };
-    // Once over the pages of the file, so that what is measured is not the disk.
+    // Touches all pages of the file first, so that the disk is not measured.
     ensure!(
         !bytes.is_empty()
             && bytes.iter().step_by(4096).map(|byte| u64::from(*byte)).sum::<u64>() > 0,
@@ -173,11 +173,11 @@ pub fn measure(
     Ok(Measured { wall_s, cpu_s, system_s, faults, anonymous_mb, phases })
 }
 
-/// The part of the objects that are taken for leaked: those that were born last.
+/// The objects taken for leaked: those born last, one in this many.
 const LEAKED: usize = 10;
 
-/// How many ways hold the leaks of a file that is read three times; the cuts of the first five are
-/// computed, as the command does it.
+/// Number of ways that hold the leaks of a file read three times; computes the cuts of the first
+/// five, as the command does.
 fn leaks_of(bytes: &[u8]) -> Result<usize> {
     let moment = || Ok::<_, anyhow::Error>(Moment::of(&Snapshot::read(bytes)?));
     let (base, target) = (moment()?, moment()?);
@@ -202,7 +202,7 @@ fn index_of(bytes: &[u8], path: &Path) -> Result<memmap2::Mmap> {
     let snapshot = Snapshot::read_with(bytes, &read)?;
     let analysis = Analysis::of(&snapshot, &options);
     index::write(&analysis, &Key::of(bytes, &read, &options), &mut file)?;
-    // SAFETY: nobody else has the file.
+    // SAFETY: no other process has the file.
     Ok(unsafe { memmap2::Mmap::map(&file)? })
 }
 
@@ -212,8 +212,8 @@ fn by_2() -> (ReadOptions, Options) {
     (read, Options { threads: 2, ..Options::default() })
 }
 
-/// The second question of a file, as the command does it: its index is held against all of its
-/// bytes first.
+/// The second question of a file, as the command answers it: it first compares the index with all
+/// bytes of the file.
 fn answered(one: One, index: &[u8], bytes: &[u8]) -> Result<()> {
     let (read, options) = by_2();
     let key = Key::of(bytes, &read, &options);
@@ -246,7 +246,7 @@ fn summary_of(bytes: &[u8], threads: usize) -> Result<Summary> {
 static PHASES: Mutex<Vec<(String, f64)>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// CPU time of this thread when its last phase ended; threads that are new begin with a phase.
+    /// CPU time of this thread at the end of its last phase; a new thread begins with a phase.
     static BEFORE_S: Cell<f64> = const { Cell::new(0.0) };
 }
 
@@ -292,8 +292,8 @@ fn process_used() -> ProcessUsed {
     }
 }
 
-/// A thread that looks at this process's anonymous memory every few milliseconds: the kernel keeps
-/// the peak of all that is resident only.
+/// A thread that samples this process's anonymous memory every few milliseconds: the kernel keeps
+/// only the peak of all resident memory.
 pub(super) struct Watch {
     thread: std::thread::JoinHandle<()>,
 }
@@ -328,7 +328,7 @@ impl Watch {
     }
 }
 
-/// The peak that was seen so far, MB.
+/// Largest sample so far, MB.
 pub(super) fn peak_mb() -> f64 {
     PEAK_KIB.load(Ordering::Relaxed) as f64 * 1024.0 / 1e6
 }

@@ -1,14 +1,14 @@
 //! `cargo xtask bench snapshot FILE`: time and memory to read a heap snapshot and to compute
-//! everything that its summary shows, beside other programs; `--copies K` does it for a ladder file
-//! too, K copies under one root, and checks that every class has K times its figures. With
-//! `--program` the command line opens that file, of any size. What it must take at most is looked
-//! at, and missing it is an error.
+//! everything in its summary, beside other programs. `--copies K` does the same for a ladder file,
+//! K copies under one root, and checks that every class has K times its figures. With `--program`
+//! the command line opens that file, of any size. Each figure has a bound; a missed bound is an
+//! error.
 //!
 //! Each measurement is a process of its own, and the programs take turns, so that a busy machine is
-//! busy for all of them. Before each, as much memory as the largest needs is touched, by another
-//! process, and given back when the measured one has mapped its file, whatever the file
-//! ([`prepare`]). Memory is what is resident besides the mapped file; for other programs it is all
-//! that is resident.
+//! busy for all of them. Before each measurement another process touches as much memory as the
+//! largest one needs, and gives it back when the measured process has mapped its file
+//! ([`prepare`]). Memory is the resident bytes beside the mapped file; for other programs it is all
+//! resident bytes.
 
 mod ladder;
 mod large;
@@ -63,7 +63,7 @@ pub struct Args {
     one: Option<One>,
 }
 
-/// What a process says that could begin to measure.
+/// The line of a process that is ready to measure.
 const READY: &str = "ready";
 
 /// Runs the benchmark.
@@ -107,7 +107,7 @@ pub fn run(args: &Args) -> Result<()> {
     bounds.finish()
 }
 
-/// What all measurements gave on one file, in the order of [`ALL`], then of the peers.
+/// All measurements on one file, in the order of [`ALL`], then those of the peers.
 type Table = Vec<Vec<Measured>>;
 
 /// Measures everything on every file, in turns.
@@ -138,8 +138,8 @@ fn in_turns(args: &Args, peers: &[Peer], files: &[&Path]) -> Result<Vec<Table>> 
     Ok(tables)
 }
 
-/// Runs one of our measurements in a process of its own, to which the prepared memory is left when
-/// it has mapped the file.
+/// Runs one of our measurements in a process of its own. The prepared memory is given back once
+/// this process has mapped the file.
 fn child(one: One, file: &Path, prepared: prepare::Prepared) -> Result<Measured> {
     let name = clap::ValueEnum::to_possible_value(&one).context("a measurement with a name")?;
     let mut command = Command::new(std::env::current_exe()?);
@@ -154,8 +154,8 @@ fn child(one: One, file: &Path, prepared: prepare::Prepared) -> Result<Measured>
         child.stdout.take().context("the child's output")?,
     );
     let mut said = BufReader::new(said);
-    // It says that it is ready and begins when its input ends. If it dies before, its status says
-    // so.
+    // The process prints that it is ready and begins when its input ends. If it dies before, its
+    // status tells.
     said.read_line(&mut String::new())?;
     drop(prepared);
     drop(begin);

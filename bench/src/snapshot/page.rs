@@ -1,8 +1,8 @@
-//! `--page`: how long the page of `heaplab snapshot open --serve` takes for each of its answers,
-//! once the file is open.
+//! `--page`: the time of each answer of the page of `heaplab snapshot open --serve`, once the file
+//! is open.
 //!
-//! An answer is computed by one thread, so its CPU time is its time on a machine with nothing else
-//! to do; that is what is measured, and the HTTP around it is not.
+//! One thread computes an answer, so its CPU time is its time on an idle machine. This time is
+//! measured; the HTTP around it is not.
 
 use super::measurement::{Watch, peak_mb, thread_cpu_s};
 use crate::bounds::Bounds;
@@ -15,7 +15,7 @@ use std::path::Path;
 
 /// What an answer may take.
 const BOUND_MS: f64 = 100.0;
-/// What the open page may hold, of what its summary held: the same, but for an answer on its way.
+/// Memory of the open page relative to its summary's: the same, except for an answer on its way.
 const MEMORY_BOUND: f64 = 1.05;
 
 /// Asks each question of the page `reps` times.
@@ -76,7 +76,7 @@ pub fn run(file: &Path, reps: usize) -> Result<()> {
     bounds.finish()
 }
 
-/// Names, questions and their values: those that cost most in this file.
+/// Names, questions and values: the most expensive ones in this file.
 fn questions(analysis: &Analysis) -> Vec<(&'static str, &'static str, String)> {
     let graph = &analysis.snapshot().graph;
     let most = |count: &dyn Fn(Node) -> usize| {

@@ -1,5 +1,5 @@
-//! Other programs that open heap snapshots: those that are known find themselves where
-//! `studies/heap-snapshots/README.md` says to install them; any other can be given as a command.
+//! Other programs that open heap snapshots. Known ones are found at the place that
+//! `studies/heap-snapshots/README.md` names; any other can be given as a command.
 
 use super::Measured;
 use crate::measure;
@@ -18,7 +18,7 @@ pub struct Peer {
     words: Vec<String>,
 }
 
-/// A program that is known: what `--peer` calls it, what the table calls it, and how it is started.
+/// A known program: its name for `--peer`, its name in the table, and its way of starting.
 struct Known {
     asked: &'static str,
     name: &'static str,
@@ -26,14 +26,14 @@ struct Known {
 }
 
 enum Start {
-    /// A script of the study under Node, and the package that it needs.
+    /// A script of the study under Node, and its package.
     Node { script: &'static str, package: &'static str, install: &'static str },
     /// A program of its own.
     Program { program: &'static str, arguments: &'static [&'static str], install: &'static str },
 }
 
-/// In one command: npm takes away what an earlier one of these installed. Scripts are left out
-/// because memlab's would download a browser.
+/// One command for both, because npm removes what an earlier one of these installed. Scripts are
+/// switched off because memlab's would download a browser.
 const INSTALL_BOTH: &str = "npm install --no-save --omit=dev --ignore-scripts @memlab/core@2.0.5 @vscode/v8-heap-parser@0.1.0";
 
 const KNOWN: [Known; 4] = [
@@ -75,8 +75,8 @@ const KNOWN: [Known; 4] = [
     },
 ];
 
-/// The programs that `--peer` asks for: `all` or a known name, or `NAME=COMMAND ARGUMENT...`. Known
-/// ones that are not installed are left out, with a line that says so.
+/// The programs for `--peer`: `all` or a known name, or `NAME=COMMAND ARGUMENT...`. Known ones that
+/// are not installed are left out, with a line that says so.
 pub fn find(asked: &[String]) -> Result<Vec<Peer>> {
     let places = Places::of_this_machine();
     let mut peers = Vec::new();
@@ -105,7 +105,7 @@ pub fn find(asked: &[String]) -> Result<Vec<Peer>> {
     Ok(peers)
 }
 
-/// Where programs and packages are looked for.
+/// Places where programs and packages are searched.
 struct Places {
     study: PathBuf,
     /// Folders of packages.
@@ -143,7 +143,7 @@ impl Places {
                     .node()
                     .ok_or("there is no Node (npm ci --omit=dev, in studies/heap-snapshots)")?;
                 let script = self.study.join("judge").join(script);
-                // More than the largest of them has been seen to take.
+                // More than the largest of them was seen to take.
                 let words = [
                     node.as_path(),
                     Path::new("--max-old-space-size=12288"),
@@ -163,7 +163,7 @@ impl Places {
         }
     }
 
-    /// The study's newest Node, or what there is.
+    /// The study's newest Node, or any available one.
     fn node(&self) -> Option<PathBuf> {
         let of_study = self.study.join("node_modules/node24/bin/node");
         if of_study.is_file() { Some(of_study) } else { self.program("node") }
@@ -175,14 +175,14 @@ impl Places {
 }
 
 impl Peer {
-    /// Runs it on a file; `None`, and a line that says why, if it cannot be started or fails.
+    /// Runs it on a file; `None`, with a printed reason: it cannot be started or fails.
     pub fn run(&self, file: &Path) -> Result<Option<Measured>> {
         let file = file.display().to_string();
         let words: Vec<String> = self.words.iter().map(|word| word.replace("{}", &file)).collect();
         let program = words.first().context("a peer without a command")?;
         let from = Instant::now();
         let mut command = Command::new(program);
-        // What it says while it works is nothing to read, unless it fails.
+        // Its output is of interest only if it fails.
         let mut said = tempfile::tempfile().context("a file for what a peer says")?;
         command.args(&words[1..]).stdout(Stdio::null()).stderr(said.try_clone()?);
         match measure::run(&mut command) {

@@ -1,24 +1,24 @@
 //! Makes the machine the same for every measurement.
 //!
-//! A virtual machine whose free memory is reported to its host gets it back piece by piece at its
-//! first touch, at some ten times the price of clearing it. Which measurement pays is chance, and
-//! the larger ones pay more often. So before each one as much memory as the largest needs is
-//! touched here and given back: the measured process then takes pages that the machine has, and
-//! still pays for mapping and clearing each. Linux begins to report what was given back two seconds
-//! later and goes on piece by piece, with what would be taken next; so it is given back when the
-//! measured process is about to begin, and is more than is needed.
+//! A virtual machine that reports its free memory to its host gets it back piece by piece at its
+//! first touch, at some ten times the price of clearing it. Chance decides which measurement pays,
+//! and larger ones pay more often. So before each measurement as much memory as the largest needs
+//! is touched here and given back. The measured process then takes pages that the machine already
+//! has, and still pays for mapping and clearing each. Linux begins to report returned memory two
+//! seconds later and continues piece by piece, with the memory that would be taken next. So the
+//! memory is returned just before the measured process begins, and is more than necessary.
 
 use anyhow::{Context, Result};
 use std::path::Path;
 
-/// Memory that reading a file and its summary take with two threads, times the file: 1.47 for a
-/// JSON-heavy one, and more for headers and stacks.
+/// Memory of reading a file and of its summary with two threads, as a multiple of the file: 1.47
+/// for a JSON-heavy one, and more for headers and stacks.
 const MEMORY_A_BYTE: f64 = 1.6;
 
-/// What may be reported while a process is measured.
+/// Memory that Linux may report during a measurement.
 const REPORTED_BYTES: usize = 1 << 30;
 
-/// How much memory to prepare for measuring these files, bytes.
+/// Memory to prepare for these files, bytes.
 pub fn needed_bytes(files: &[&Path]) -> Result<usize> {
     let mut largest = 0;
     for file in files {
@@ -28,7 +28,7 @@ pub fn needed_bytes(files: &[&Path]) -> Result<usize> {
     Ok((largest as f64 * MEMORY_A_BYTE) as usize + REPORTED_BYTES)
 }
 
-/// Memory that is held; it is given back when this is dropped.
+/// Held memory; dropping this gives it back.
 pub struct Prepared {
     _memory: memmap2::MmapMut,
 }
@@ -37,7 +37,7 @@ pub struct Prepared {
 pub fn touch(bytes: usize) -> Result<Prepared> {
     let mut memory =
         memmap2::MmapMut::map_anon(bytes.max(1)).context("memory to prepare the machine with")?;
-    // A kernel without huge pages refuses, and small ones do as well.
+    // A kernel without huge pages refuses, and small ones will do.
     #[cfg(target_os = "linux")]
     memory.advise(memmap2::Advice::HugePage).ok();
     memory.iter_mut().step_by(4096).for_each(|byte| *byte = 1);

@@ -1,5 +1,5 @@
-//! What `cargo xtask bench snapshot` prints, as tables that docs/benchmarks.md takes as they are;
-//! and its bounds.
+//! The tables that `cargo xtask bench snapshot` prints and docs/benchmarks.md quotes; and the
+//! bounds.
 
 use super::measurement::{ALL, Measured, One};
 use super::peers::Peer;
@@ -9,17 +9,17 @@ use crate::measure::Spread;
 use anyhow::{Context, Result};
 use std::path::Path;
 
-/// The size of the file that the bounds were set for; they are scaled to others, MB.
+/// Size of the file for which the bounds were set, MB; they are scaled to other sizes.
 const BOUNDS_FOR_MB: f64 = 457.0;
 const ONE_THREAD_S: f64 = 2.5;
 const ONE_THREAD_MB: f64 = 700.0;
 const TWO_THREADS_S: f64 = 1.5;
 const INDEX_S: f64 = 0.2;
-/// What leaks of three files may take, times a summary of one: CPU time and memory.
+/// Bound of leaks of three files, as a multiple of one summary: CPU time and memory.
 const LEAKS_TIMES: f64 = 3.0;
 const LEAKS_MEMORY_TIMES: f64 = 1.5;
 const READING_GB_A_SECOND: f64 = 1.5;
-/// What three copies may take, times one.
+/// Bound of three copies, as a multiple of one.
 const THREE_COPIES: f64 = 3.1;
 
 /// A row for each measurement: medians, and the range.
@@ -56,7 +56,7 @@ fn bytes_of(file: &Path) -> Result<f64> {
     Ok(std::fs::metadata(file).with_context(|| file.display().to_string())?.len() as f64)
 }
 
-/// How fast each repetition read, GB/s.
+/// Reading speed of each repetition, GB/s.
 fn rates(bytes: f64, measured: &[Measured]) -> Vec<f64> {
     measured.iter().map(|one| bytes / 1e9 / one.wall_s).collect()
 }
@@ -77,7 +77,7 @@ fn print_row(name: &str, measured: &[Measured], memory: &str, rates: Option<Vec<
     );
 }
 
-/// A median and its range; of one value nothing but that.
+/// A median and its range; a single value stands alone.
 fn spread(values: impl IntoIterator<Item = f64>, digits: usize) -> String {
     let Spread { median, least, most } = Spread::of(values);
     if least == most {
@@ -87,7 +87,7 @@ fn spread(values: impl IntoIterator<Item = f64>, digits: usize) -> String {
     }
 }
 
-/// CPU time by phase; with two threads, what of it lies on the longest way.
+/// CPU time by phase; with two threads also the part on the longest way.
 fn print_phases(name: &str, one: One, measured: &[Measured]) {
     let Some(first) = measured.first() else { return };
     let phases = first.phases.iter().map(|(phase, _)| {
@@ -108,7 +108,7 @@ fn print_phases(name: &str, one: One, measured: &[Measured]) {
     }
 }
 
-/// How many times the time of one copy the ladder took, repetition by repetition.
+/// The ladder's time as a multiple of one copy's, repetition by repetition.
 pub fn print_growth(peers: &[Peer], copies: u32, tables: &[Table]) {
     println!(
         "{copies} copies, times one, by repetition: median and range\n\n| what | CPU | user | clock |\n|---|---|---|---|"
@@ -131,7 +131,7 @@ pub fn print_growth(peers: &[Peer], copies: u32, tables: &[Table]) {
     }
 }
 
-/// Of the ladder and of one copy the same figure, divided, by repetition.
+/// The same figure of the ladder and of one copy, divided, by repetition.
 fn growth(
     tables: &[Table],
     place: usize,
@@ -140,13 +140,13 @@ fn growth(
     tables[0][place].iter().zip(&tables[1][place]).map(move |(one, many)| of(many) / of(one))
 }
 
-/// What was measured of one of ours.
+/// The measurements of one of ours.
 fn ours(table: &Table, wanted: One) -> (&'static str, &[Measured]) {
     let place = ALL.iter().position(|(one, _)| *one == wanted).unwrap_or_default();
     (ALL[place].1, &table[place])
 }
 
-/// The bounds on one file: seconds by the clock, as somebody waits for them.
+/// The bounds on one file: elapsed seconds, because a user waits for them.
 pub fn bounds(bounds: &mut Bounds, file: &Path, table: &Table) -> Result<()> {
     let bytes = bytes_of(file)?;
     let scale = bytes / 1e6 / BOUNDS_FOR_MB;
@@ -184,8 +184,7 @@ pub fn bounds(bounds: &mut Bounds, file: &Path, table: &Table) -> Result<()> {
     Ok(())
 }
 
-/// The bound on how a ladder may grow: of CPU time, since other programs of the machine are not to
-/// count twice.
+/// The bound on a ladder's growth: by CPU time, so that other programs do not count.
 pub fn ladder_bounds(bounds: &mut Bounds, copies: u32, tables: &[Table]) {
     let bound = THREE_COPIES * f64::from(copies) / 3.0;
     for (one, threads) in [(One::Summary, "one thread"), (One::SummaryBy2, "two threads")] {
@@ -210,7 +209,7 @@ mod tests {
         }
     }
 
-    /// A file of a tenth of the size, and a table in which everything takes as long.
+    /// A file of a tenth of the size, and a table in which every measurement takes this long.
     fn table(seconds: f64, memory_mb: f64) -> (tempfile::NamedTempFile, Table) {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(45_700_000).unwrap();

@@ -1,11 +1,11 @@
 //! Generator and Writer on a graph in memory.
 //!
 //! The graph has the proportions of the JSON-heavy snapshot of the facts (6.0 M nodes, 20 M edges,
-//! 457 MB): half of the nodes strings of their own, references by 4,000 property names and by
-//! index, targets half near and half anywhere. Objects are known to the generator by addresses as a
-//! heap with pages has them: pages of 256 KB in no order, on them objects of 16 to 112 bytes one
-//! behind the other, and a page's end unused, because regular ones might flatter a table that is
-//! found by address. As in a runtime with interned names the embedder remembers the numbers of
+//! 457 MB): half of the nodes are strings of their own; references go by 4,000 property names and
+//! by index; half of the targets are near, half anywhere. The generator knows objects by addresses
+//! like those of a heap with pages: pages of 256 KB in no order, objects of 16 to 112 bytes one
+//! behind the other, and an unused end of each page. Regular addresses might flatter a table that
+//! is keyed by address. As in a runtime with interned names the embedder remembers the numbers of
 //! property and class names; contents of strings are looked up each time.
 
 use crate::bounds::Bounds;
@@ -24,13 +24,13 @@ const CLASSES: usize = 500;
 const PAGE_BYTES: u64 = 256 << 10;
 /// Objects on a page.
 const PAGE_OBJECTS: usize = 4000;
-/// Pages are shuffled among so many: an odd factor is a permutation of numbers below a power of
-/// two.
+/// Pages are shuffled among this many: multiplication by an odd factor permutes the numbers below a
+/// power of two.
 const PAGES: u64 = 1 << 20;
 const SHUFFLE: u64 = 0x9_e375;
 
 struct Graph {
-    /// Where each object of a page begins, in words of 8 bytes; and back.
+    /// Start of each object of a page, in words of 8 bytes; and the reverse.
     offsets: Vec<u16>,
     objects: Vec<u16>,
     first: Vec<u32>,
@@ -53,7 +53,7 @@ impl Graph {
         let mut first = vec![0; nodes as usize + 1];
         let mut targets = Vec::with_capacity(edges as usize);
         for node in 0..nodes {
-            // Every node is met: each leads to the next, strings (odd ones) to nothing else.
+            // Every node is reached: each leads to the next, strings (odd ones) to nothing else.
             let until = (node + 1) * edges / nodes;
             targets.push(((node + 1) % nodes) as u32);
             while (targets.len() as u64) < until {
@@ -71,7 +71,7 @@ impl Graph {
         for object in 0..PAGE_OBJECTS {
             offsets.push(at);
             objects[usize::from(at)] = object as u16;
-            // Words of the object: small ones are most.
+            // Words of the object: most are small.
             at += [2, 2, 3, 3, 4, 4, 5, 6, 8, 14][(next() % 10) as usize];
         }
         Graph {
@@ -98,8 +98,8 @@ impl Graph {
     }
 }
 
-/// What undoes the shuffle: the factor's inverse (Newton's iteration, each step doubles the bits
-/// that are right).
+/// Undoes the shuffle: the factor's inverse (Newton's iteration; each step doubles the number of
+/// right bits).
 const UNSHUFFLE: u64 = {
     let (mut inverse, mut step) = (SHUFFLE, 0);
     while step < 5 {
@@ -169,7 +169,7 @@ impl Embedder for Graph {
     }
 }
 
-/// Counts bytes: the disk is not what is measured.
+/// Counts bytes, so that the disk is not measured.
 struct Counting(u64);
 
 impl Write for Counting {
@@ -196,7 +196,7 @@ pub fn run(nodes: u64, bounds: &mut Bounds) -> Result<()> {
     );
     println!("{profile}");
     let scale = nodes as f64 / 6e6;
-    // Of CPU: other programs of the machine are not to count.
+    // By CPU time, so that other programs do not count.
     bounds.at_most("Generator and Writer, both phases, CPU time", cpu_s, "s", 3.0 * scale);
     let besides = peak
         .saturating_sub(before)

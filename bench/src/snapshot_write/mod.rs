@@ -1,4 +1,4 @@
-//! `cargo xtask bench snapshot-write`: what writing a snapshot costs: the Generator and the Writer
+//! `cargo xtask bench snapshot-write`: the cost of writing a snapshot: the Generator and the Writer
 //! on a graph of V8's proportions, the strings' table under each hash, line ends of a one-line
 //! script, and CPython's heap, each with its bound.
 
@@ -21,7 +21,7 @@ pub struct Args {
     part: Option<Part>,
 }
 
-/// Parts, each in a process of its own so that memory can be told apart.
+/// Parts, each in a process of its own, which keeps their memory apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Part {
     /// Generator and Writer.
@@ -34,7 +34,7 @@ enum Part {
     Python,
 }
 
-/// Runs the benchmark. Fails where a bound is not met.
+/// Runs the benchmark. Fails if a bound is not met.
 pub fn run(args: &Args) -> Result<()> {
     if let Some(part) = args.part {
         let mut bounds = Bounds::default();

@@ -1,12 +1,12 @@
-//! CPython's heap: processes of about a million objects, as JSON documents and instances of classes
-//! make them, and of little else than small distinct strings or numbers, where what is kept of each
-//! object weighs most.
+//! CPython's heap: processes of about a million objects. Some are made of JSON documents and
+//! instances of classes; others hold little else than small distinct strings or numbers, where the
+//! bytes kept for each object weigh most.
 
 use crate::bounds::Bounds;
 use anyhow::{Context, Result};
 use std::process::Command;
 
-/// What the heaps are made of, and the program that makes each.
+/// The content of the heaps, and the program that makes each.
 const HEAPS: [(&str, &str); 4] = [
     ("documents and instances", DOCUMENTS),
     ("1 M small distinct strings", "kept = ['s%d' % number for number in range(1_000_000)]"),
@@ -17,7 +17,8 @@ const HEAPS: [(&str, &str); 4] = [
     ("1 M distinct integers", "kept = [1_000_000 + number for number in range(1_000_000)]"),
 ];
 
-/// What `write` is told: nothing, so that ids are kept for the next snapshot, or that none follows.
+/// The request to `write`: keep ids for the next snapshot (the default), or not, because none
+/// follows.
 const WAYS: [(&str, &str); 2] =
     [("as it is by default", "{}"), ("as the last", r#"{"last": true}"#)];
 
@@ -95,7 +96,7 @@ fn one(bounds: &mut Bounds, name: &str, program: &mut Command) -> Result<()> {
         number("bytes")?,
         number("before")?
     );
-    // Of CPU, as all times here: other programs of the machine are not to count.
+    // By CPU time, like all times here: other programs do not count.
     bounds.at_most(
         &format!("CPython, 1 M objects, CPU time: {name}"),
         number("cpu")? * 1e6 / nodes,

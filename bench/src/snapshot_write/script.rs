@@ -1,5 +1,5 @@
-//! Positions of the closures of a one-line script: line ends computed once, and once a closure as
-//! V8 did before 11.5.130.
+//! Positions of the closures of a one-line script: with line ends computed once, and once a closure
+//! as in V8 before 11.5.130.
 
 use crate::bounds::Bounds;
 use crate::measure::Spread;
@@ -10,7 +10,7 @@ use heaplab_snapshot::generate::{
 use heaplab_snapshot::write::node_type;
 use heaplab_text::words::count;
 
-/// A root and closures that stand behind each other in one line.
+/// A root, and closures one behind the other in one line.
 struct OneLine {
     closures: u64,
     source: Vec<u8>,
@@ -68,7 +68,7 @@ impl OneLine {
         OneLine { closures, source: CLOSURE.repeat(closures as usize) }
     }
 
-    /// CPU time of so many generations, ms each.
+    /// CPU time of this many generations, ms each.
     fn generation_ms(&mut self, positions: Positions, runs: usize) -> Result<f64> {
         let start_ns = crate::measure::cpu_ns()?;
         for _ in 0..runs {
@@ -78,16 +78,17 @@ impl OneLine {
     }
 }
 
-/// Rounds in which each size has its turn, and closures that a turn generates in all: some 0.1 s.
+/// Rounds with a turn for each size, and closures that a turn generates in all: some 0.1 s.
 const ROUNDS: usize = 41;
 const CLOSURES_A_TURN: u64 = 1 << 20;
 
-/// Has the C library keep the memory that a generation frees. It gives it back to the system from
-/// some size on, so that 32 k closures alone would pay for the same pages again in each generation
-/// (271 faults, a fifteenth of the time), while fewer closures never do.
+/// Makes the C library keep the memory that a generation frees. From some size on it returns memory
+/// to the system: 32 k closures alone would pay for the same pages again in each generation (271
+/// faults, a fifteenth of the time), fewer closures never.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn keep_freed_memory() {
-    // SAFETY: both only set numbers of the allocator, before this benchmark has other threads.
+    // SAFETY: both calls only set numbers of the allocator, before this benchmark has other
+    // threads.
     unsafe {
         libc::mallopt(libc::M_TRIM_THRESHOLD, 64 << 20);
         libc::mallopt(libc::M_MMAP_THRESHOLD, 32 << 20);
@@ -116,7 +117,7 @@ pub fn run(bounds: &mut Bounds) -> Result<()> {
     );
     for (heap, times) in heaps.iter_mut().zip(&once) {
         let median_ms = Spread::of(times.iter().copied()).median;
-        // Quadratic: beyond 16 k it takes a minute.
+        // Quadratic: beyond 16 k it would take a minute.
         let each = if heap.closures <= 16 * 1024 {
             count(heap.generation_ms(Positions::PerFunction, 1)? as u64)
         } else {

@@ -1,5 +1,5 @@
-//! The strings' table under each hash: numeric names alone, and other names that meet them, as the
-//! document saw.
+//! The strings' table under each hash: numeric names alone, and other names that collide with them,
+//! as in the document.
 
 use crate::bounds::Bounds;
 use anyhow::Result;

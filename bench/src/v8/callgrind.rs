@@ -1,7 +1,7 @@
 //! Instructions of a program by function, as callgrind counts them.
 //!
 //! Source: Valgrind's "Callgrind Format Specification". Functions are summed over files and
-//! objects; a call's line says how often and what it cost with all that it called.
+//! objects; a call's line has the count and the cost, callees included.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::HashMap;
@@ -14,11 +14,11 @@ pub struct Profile {
     names: Vec<String>,
     /// Instructions of each function itself.
     own: Vec<u64>,
-    /// Caller, callee, calls, instructions of the callee and of all that it called.
+    /// Caller, callee, calls, instructions of the callee including its callees.
     edges: Vec<(usize, usize, u64, u64)>,
 }
 
-/// What some functions cost together.
+/// The common cost of some functions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Calls from other functions.
@@ -46,7 +46,7 @@ impl Profile {
         self.own.iter().sum()
     }
 
-    /// What the functions whose names hold one of `parts` cost together.
+    /// The common cost of the functions whose names contain one of `parts`.
     pub fn cost(&self, parts: &[&str]) -> Cost {
         let inside: Vec<bool> =
             self.names.iter().map(|name| parts.iter().any(|part| name.contains(part))).collect();
@@ -61,10 +61,10 @@ impl Profile {
         cost
     }
 
-    /// Reads a profile of instructions alone.
+    /// Parses a profile of instructions alone.
     ///
     /// # Errors
-    /// A line that the format does not have, and which.
+    /// A line outside of the format, with the line.
     pub fn parse(text: &str) -> Result<Profile> {
         let mut profile = Profile::default();
         let mut by_number: HashMap<&str, usize> = HashMap::new();
@@ -97,7 +97,7 @@ impl Profile {
         Ok(profile)
     }
 
-    /// `(12) name` names a function and its number, `(12)` one that was named.
+    /// `(12) name` gives a function and its number; `(12)` refers to it.
     fn function<'a>(
         &mut self,
         text: &'a str,

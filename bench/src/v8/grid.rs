@@ -1,10 +1,10 @@
-//! Thirty strategies on five workloads, as one command of `heaplab replay`: how long the grid
-//! takes, and that a second run of the same command runs no cell again.
+//! Thirty strategies on five workloads, as one command of `heaplab replay`: the grid's time, and a
+//! check that a second run of the same command runs no cell again.
 //!
-//! Each heap collects when the old generation has grown by what V8 lets it grow by under
-//! `--predictable-gc-schedule` ([`PACING`]): without whole collections no free list has anything to
-//! give, and all strategies are equal. Three workloads are recorded programs; of two, stated ones,
-//! much dies old: these tell strategies apart.
+//! Each heap collects when the old generation has grown by V8's percentage under
+//! `--predictable-gc-schedule` ([`PACING`]): without full collections no free list has anything to
+//! give, and all strategies are equal. Three workloads are recorded programs. The two stated ones
+//! have many old deaths, which distinguish strategies.
 
 use crate::bounds::Bounds;
 use crate::programs;
@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-/// Strategies: every named one, and two without compaction.
+/// Number of strategies: every named one, and two without compaction.
 const HEAPS: usize = 30;
-/// `--heap-growing-percent` that `--predictable-gc-schedule` implies (V8's flag-definitions.h).
+/// The `--heap-growing-percent` implied by `--predictable-gc-schedule` (V8's flag-definitions.h).
 const PACING: &str = "overhead=30";
 /// Bundled recordings.
 const RECORDED: [&str; 3] = ["v8/tsc", "v8/splay", "v8/json-cache"];
-/// What is generated, and under which name.
+/// The generated workloads and their names.
 const STATED: [(&str, &str); 2] = [
     ("phases", "sizes=web,lifetimes=phase,births=600000,collect=0,seed=3"),
     ("random", "sizes=web,lifetimes=random,slots=100000,births=1000000,collect=0,seed=3"),
@@ -62,7 +62,7 @@ pub fn measure(folder: &Path, bounds: &mut Bounds) -> Result<()> {
     Ok(())
 }
 
-/// A copy of a bundled recording without what earlier replays kept.
+/// A copy of a bundled recording without earlier replays' results.
 fn fresh(name: &str, folder: &Path) -> Result<PathBuf> {
     let from = programs::root().join("traces").join(format!("{name}.heaplab"));
     let base = from.file_name().context("a recording has a name")?;

@@ -1,4 +1,4 @@
-//! Instructions, counted: mechanisms alone, and what the same workload costs here and in V8.
+//! Instructions, counted: mechanisms alone, and the same workload here and in V8.
 
 use super::callgrind::{self, Cost, Profile};
 use super::probe::BLOCK_BYTES;
@@ -11,13 +11,13 @@ use std::path::Path;
 
 const LINEAR_MAX: f64 = 12.0;
 
-/// What both sides do, and the functions that do it.
+/// A mechanism of both sides, and its functions.
 struct Mechanism {
     name: &'static str,
     ours: &'static [&'static str],
     /// In V8 7.9.
     theirs: &'static [&'static str],
-    /// Functions of the list itself, without those that they call.
+    /// Counts only the functions themselves, without their callees.
     own: bool,
 }
 
@@ -134,7 +134,7 @@ fn probe(name: &str, more: &[String]) -> Result<Vec<String>> {
     Ok(words.into_iter().chain(more.iter().cloned()).collect())
 }
 
-/// Runs a program in the real Node under callgrind: through a script that is named as the Node.
+/// Runs a program in the real Node under callgrind: a script takes the Node's place.
 fn in_node(folder: &Path, every: u64, program: Option<&Program>) -> Result<Profile> {
     let found = heaplab_node::find::node(&heaplab_node::Spec::parse(&format!("version={NODE}"))?)?;
     let (script, file) = (folder.join("node"), folder.join("node.profile"));

@@ -1,4 +1,4 @@
-//! Bytes that the heap keeps beside its pages, for each live object.
+//! Bytes that the heap keeps beside its pages, an object.
 
 use super::{RULES, workload};
 use crate::bounds::Bounds;

@@ -1,14 +1,14 @@
-//! `cargo xtask bench v8`: what V8's old space costs here and in the real V8, in the same run.
+//! `cargo xtask bench v8`: the cost of V8's old space here and in the real V8, in the same run.
 //!
 //! - [`instructions`]: a linear area's allocation, a refill, a page's sweep, and collections,
 //!   counted by callgrind: the mechanisms alone, beside mimalloc, and the same workload in Node.
-//! - [`replay`]: processor time of ten million births beside Node.
-//! - [`memory`]: what the heap keeps beside its pages.
+//! - [`replay`]: CPU time of ten million births beside Node.
+//! - [`memory`]: the heap's bytes beside its pages.
 //! - [`grid`]: thirty strategies on five workloads by one command.
 //!
-//! Both sides place every object alike (docs/collected-heaps.md), so that they have the same
-//! collections and refills. What differs in kind: V8 keeps books for more than one thread, and its
-//! objects have maps, whose sizes it looks up.
+//! Both sides place every object alike (docs/collected-heaps.md), so they have the same collections
+//! and refills. Two differences are of kind: V8 keeps books for more than one thread, and its
+//! objects have maps, in which it looks up their sizes.
 
 mod callgrind;
 mod grid;
@@ -25,10 +25,10 @@ use heaplab_trace::program::{self, Facts, Managed, Program, Step};
 use std::fs::File;
 use std::path::Path;
 
-/// The Node that is the peer, and the rules that are its.
+/// The peer's Node, and the version of its rules.
 const NODE: &str = "13.14.0";
 const RULES: &str = "many,version=7.9,compact=never";
-/// What is run: the sizes of web pages, each birth in the place of a random live object.
+/// The workload: sizes of web pages; each birth replaces a random live object.
 const WORKLOAD: &str = "sizes=web,lifetimes=random";
 
 /// Arguments of `cargo xtask bench v8`.
@@ -86,7 +86,7 @@ pub fn run(args: &Args) -> Result<()> {
     bounds.finish()
 }
 
-/// The workload of so many births, compiled. `more` is stated besides.
+/// The compiled workload of this many births. `more` adds to the statement.
 fn workload(births: u64, more: &str, folder: &Path) -> Result<Program> {
     let text = format!("{WORKLOAD},births={births},collect=0{more}");
     let spec = Spec::parse(&text, |_| Err("no file".into()))?;
@@ -98,7 +98,7 @@ fn workload(births: u64, more: &str, folder: &Path) -> Result<Program> {
     Ok(Program::open(&path)?)
 }
 
-/// Runs a program in a real Node; without one, its start and end alone.
+/// Runs a program in a real Node; without a program, only its start and end.
 fn node(spec: &heaplab_node::Spec, program: Option<&Program>) -> Result<heaplab_node::Run> {
     let slots = program.map_or(1, |program| program.facts().slots);
     let ran = heaplab_node::run(spec, slots, &mut |visit| {

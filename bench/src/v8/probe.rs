@@ -1,5 +1,5 @@
-//! What is counted: one mechanism, so many times. Runs in a process of its own, under callgrind
-//! or by itself; what two runs of different counts differ by is the mechanism alone.
+//! One mechanism, repeated `count` times. Runs in a process of its own, under callgrind or alone;
+//! the difference of two runs with different counts is the mechanism alone.
 
 use anyhow::{Context, Result, bail, ensure};
 use heaplab_heap::{Collected, Origin};
@@ -52,7 +52,7 @@ pub enum Probe {
     MimallocKept,
     /// The driver and the heap, on a program.
     Replay,
-    /// Bytes that the heap has taken from malloc beside its pages, and live objects.
+    /// Bytes that the heap took from malloc beside its pages, and live objects.
     Memory,
 }
 
@@ -82,7 +82,7 @@ fn old_space() -> Result<OldGeneration> {
     Ok(OldGeneration::new(pages, many, version, [1 << 32, facts::SEMI_SPACE_BYTES]))
 }
 
-/// Blocks of one page at most: none of the counted allocations is a refill.
+/// Blocks of at most one page: none of the counted allocations is a refill.
 fn linear(count: usize) -> Result<()> {
     let mut old = old_space()?;
     ensure!((count + 1) * BLOCK_BYTES < facts::PAGE_BYTES - 1024, "more than a page holds");
@@ -93,7 +93,7 @@ fn linear(count: usize) -> Result<()> {
     Ok(())
 }
 
-/// As many holes, each of one block, for any count: only refills differ.
+/// The number of holes, each of one block, does not depend on the count: only refills differ.
 fn refill(count: usize) -> Result<()> {
     const HOLES: usize = 40_000;
     ensure!(count <= HOLES, "more than there are holes");
@@ -114,7 +114,7 @@ fn refill(count: usize) -> Result<()> {
     Ok(())
 }
 
-/// As many pages for any count: only how many are swept differs.
+/// The number of pages does not depend on the count: only the number of swept ones differs.
 fn sweep(count: usize) -> Result<()> {
     const PAGES: usize = 64;
     ensure!(count <= PAGES, "more than there are pages");
@@ -164,7 +164,7 @@ fn mimalloc(count: usize, kept: bool) -> Result<()> {
     Ok(())
 }
 
-/// Runs the program on the heap, and gives the driver with all that stands then.
+/// Runs the program on the heap; returns the driver with everything live at the end.
 fn replay(args: &Args) -> Result<()> {
     let program = Program::open(args.program.as_deref().context("--program")?)?;
     let heap = V8Heap::new(Spec::parse(&args.heap)?)?;
@@ -194,7 +194,7 @@ fn memory(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// What the process has from glibc's malloc.
+/// Bytes that the process has from glibc's malloc.
 fn malloc_bytes() -> usize {
     // SAFETY: the call only reads malloc's own books.
     let books = unsafe { libc::mallinfo2() };

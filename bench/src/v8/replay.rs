@@ -1,4 +1,4 @@
-//! Processor time of a long workload, collections included, beside the real Node.
+//! CPU time of a long workload, collections included, beside the real Node.
 
 use super::{NODE, RULES, node, workload};
 use crate::bounds::Bounds;
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 const RATIO_MAX: f64 = 0.5;
 
-/// Prints the table. Ours is all of a process, the driver and its start included; Node's is less
+/// Prints the table. Our figure is a whole process, driver and start included; Node's is without
 /// its start and the driver's settling.
 pub fn measure(births: u64, reps: usize, folder: &Path, bounds: &mut Bounds) -> Result<()> {
     let program = workload(births, ",slots=100000", folder)?;

@@ -1,5 +1,5 @@
-//! The arrows between crates: what a crate imports of ours is what the table of ARCHITECTURE.md
-//! allows, and stands above it.
+//! The arrows between crates: a crate may import only those of our crates that its row in
+//! ARCHITECTURE.md's table allows, and these stand above it.
 //!
 //! The table is the rule and the document at once. Dev-dependencies are free: a test may use the
 //! whole house.

@@ -1,12 +1,10 @@
 //! Source text with comments and literals blanked out, so that a rule can look for words and braces
 //! without a parser.
 //!
-//! A scan over characters that knows just what can hide a brace: comments (nested in Rust),
-//! strings, raw strings and character literals, which it tells from lifetimes by the quote that
-//! closes them.
+//! The scan knows only the constructs that can hide a brace: comments (nested in Rust), strings,
+//! raw strings, and character literals. The closing quote distinguishes a literal from a lifetime.
 
-/// The text of a file, character for character: blanked where a comment or the inside of a literal
-/// stood.
+/// The text of a file, character for character; comments and the insides of literals are blank.
 #[derive(Debug)]
 pub struct Code {
     lines: Vec<String>,
@@ -28,8 +26,8 @@ impl Code {
         &self.lines
     }
 
-    /// The line (from 0) on which the brace that opens at `line` or after it is closed again;
-    /// `None` where a `;` comes first or it never is.
+    /// The line (from 0) of the brace that closes the first block opened at `line` or after it;
+    /// `None`: a `;` comes first, or the block never closes.
     pub fn end_of_block(&self, line: usize, column: usize) -> Option<usize> {
         let mut depth = 0usize;
         let mut parentheses = 0usize;
@@ -68,7 +66,7 @@ impl Code {
     }
 }
 
-/// Where the comment or literal that begins at `at` ends; `None`: none begins here.
+/// The end of the comment or literal that begins at `at`; `None`: none begins there.
 fn hidden_end(characters: &[char], at: usize, rust: bool) -> Option<usize> {
     let next = characters.get(at + 1).copied();
     let in_word = at > 0 && (characters[at - 1].is_alphanumeric() || characters[at - 1] == '_');

@@ -1,5 +1,5 @@
-//! Width of comments and documents: 100 columns, as rustfmt keeps code. Left alone are what cannot
-//! be broken: tables, fenced examples, addresses, and definitions of links.
+//! Width of comments and documents: 100 columns, as rustfmt keeps code. Exempt are lines that
+//! cannot be broken: tables, fenced examples, addresses, and definitions of links.
 
 use super::{Finding, SourceFile};
 

@@ -1,13 +1,13 @@
-//! A heap's folder reads as every other: constants with their sources, choices as plain data, the
+//! All heaps' folders have the same files: constants with their sources, choices as plain data, the
 //! heap, its invariants.
 //!
-//! A folder below `crates/heaps` that has one of these files holds a design of its own and has all
-//! of them. Wrappers of real allocators and runtimes have none.
+//! A folder below `crates/heaps` with one of the files below holds a design of its own, and must
+//! have all of them. Wrappers of real allocators and runtimes have none.
 
 use super::{Finding, SourceFile};
 
 const FILES: [&str; 4] = ["facts.rs", "strategy.rs", "heap.rs", "check.rs"];
-/// Those that only a design of its own has.
+/// Files that only a design of its own has.
 const SIGNS: [&str; 2] = ["facts.rs", "heap.rs"];
 
 /// The files that are missing.

@@ -1,15 +1,15 @@
-//! Length of files and functions: long ones usually hide a second idea, which wants a name and a
+//! Length of files and functions: a long one usually hides a second idea that needs a name and a
 //! file of its own.
 
 use super::{Finding, SourceFile, code::Code};
 
 /// Lines that no file may exceed.
 const FILE_LINES_MAX: usize = 800;
-/// Lines from which a file is worth a look.
+/// A file with this many lines deserves a look.
 const FILE_LINES_LONG: usize = 500;
 /// Lines of code (blank lines and comments not counted) that no function may exceed: a screen.
 const FUNCTION_LINES_MAX: usize = 70;
-/// What people write here; documents and data may be long.
+/// Extensions of files that people write; documents and data may be long.
 const LANGUAGES: [&str; 7] = ["rs", "c", "h", "py", "js", "css", "sh"];
 
 /// Whether the file is too long.
@@ -25,7 +25,7 @@ pub fn file(file: &SourceFile) -> Option<Finding> {
     })
 }
 
-/// Whether the file is worth a look, though not forbidden.
+/// A remark on a file that deserves a look but is allowed.
 pub fn nearly_too_long(file: &SourceFile) -> Option<String> {
     let lines = source_lines(file)
         .filter(|lines| (FILE_LINES_LONG + 1..=FILE_LINES_MAX).contains(lines))?;
@@ -61,7 +61,7 @@ pub fn functions(file: &SourceFile, code: &Code) -> Vec<Finding> {
     too_long.collect()
 }
 
-/// Whether a line holds more than brackets, which are where the formatter puts them.
+/// Whether a line holds more than brackets.
 fn says_something(line: &str) -> bool {
     line.contains(|character: char| character.is_alphanumeric())
 }
@@ -70,7 +70,7 @@ fn source_lines(file: &SourceFile) -> Option<usize> {
     LANGUAGES.contains(&file.extension()).then(|| file.text.lines().count())
 }
 
-/// Where the word `fn` begins a function.
+/// Places of the word `fn` that begin a function.
 fn rust_functions(code: &Code) -> Vec<(usize, usize)> {
     let mut starts = Vec::new();
     for (number, line) in code.lines().iter().enumerate() {
@@ -82,8 +82,8 @@ fn rust_functions(code: &Code) -> Vec<(usize, usize)> {
     starts
 }
 
-/// Where a line at the outermost level begins something with parameters; a declaration ends in `;`
-/// and has no block.
+/// Lines at the outermost level that begin something with parameters; a declaration ends in `;` and
+/// has no block.
 fn c_functions(code: &Code) -> Vec<(usize, usize)> {
     let starts_at_margin =
         |line: &str| line.starts_with(|first: char| first.is_alphabetic() || first == '_');

@@ -1,9 +1,9 @@
 //! Marks and the tests that reach them: a mark on a rare path that no test expects shows nothing
 //! (`crates/buddy/src/marks.rs`).
 //!
-//! The text of each `mark("...")` must stand somewhere else in the tree's Rust files as a string of
-//! its own: in an `expect`, in a `passed`, or in a constant that those are given. Whether the test
-//! takes the path is for the test to say.
+//! The text of each `mark("...")` must also stand somewhere in the tree's Rust files as a string of
+//! its own: in an `expect`, in a `passed`, or in a constant passed to one of them. This rule does
+//! not check that the test takes the path.
 
 use super::{Finding, SourceFile};
 
@@ -23,7 +23,7 @@ pub fn check(files: &[SourceFile]) -> Vec<Finding> {
         .collect()
 }
 
-/// Tests name things with functions of that name, too.
+/// Only production code; tests have other functions of this name.
 fn is_production(path: &str) -> bool {
     path.starts_with("crates/")
         && path.contains("/src/")
@@ -31,7 +31,7 @@ fn is_production(path: &str) -> bool {
         && !path.ends_with("marks.rs")
 }
 
-/// What the calls in a file name, with their lines.
+/// The texts of calls in a file, with their lines.
 fn texts(file: &str) -> impl Iterator<Item = (usize, &str)> {
     let whole =
         |at: &usize| !file[..*at].ends_with(|last: char| last.is_alphanumeric() || last == '_');
@@ -42,7 +42,7 @@ fn texts(file: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Whether the text stands in a file, quoted, and not as a mark's.
+/// Whether a file has the text in quotes, outside of a mark.
 fn is_expected(file: &str, text: &str) -> bool {
     let quoted = format!("\"{text}\"");
     file.match_indices(&quoted).any(|(at, _)| !file[..at].trim_end().ends_with("mark("))

@@ -1,13 +1,13 @@
-//! What a registry shows of a crate: every crate that is published has it, and every dependency by
-//! path has the version by which a published crate finds it.
+//! The facts that a registry shows of a crate: every published crate must state them. Every
+//! dependency by path must have a version, by which a published crate finds it.
 
 use super::{Finding, SourceFile};
 
 const REQUIRED: [&str; 6] =
     ["description", "version", "license", "repository", "keywords", "categories"];
 
-/// Compares every crate below `crates/` that is published with what a registry shows, and the
-/// workspace's dependencies with what it resolves.
+/// Checks every published crate below `crates/` for the facts that a registry shows, and the
+/// workspace's dependencies for versions.
 pub fn check(files: &[SourceFile]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for manifest in files.iter().filter(|file| file.path.ends_with("Cargo.toml")) {
@@ -27,7 +27,7 @@ pub fn check(files: &[SourceFile]) -> Vec<Finding> {
     findings
 }
 
-/// What the manifest of a published crate lacks.
+/// The facts missing in a published crate's manifest.
 fn missing(manifest: &toml::Table, has_readme: bool) -> Vec<&'static str> {
     let Some(package) = manifest.get("package").and_then(toml::Value::as_table) else {
         return vec!["package"];
@@ -47,7 +47,7 @@ fn missing(manifest: &toml::Table, has_readme: bool) -> Vec<&'static str> {
     missing
 }
 
-/// Dependencies of the workspace that have a path and no version.
+/// Dependencies of the workspace with a path and without a version.
 fn without_version(manifest: &SourceFile, table: &toml::Table) -> Vec<Finding> {
     let dependencies = table
         .get("workspace")

@@ -2,13 +2,13 @@
 
 use super::{Finding, SourceFile, code::Code};
 
-/// How many lines above an `unsafe` its SAFETY sentence may begin.
+/// Most lines between a SAFETY sentence's beginning and its `unsafe`.
 const SAFETY_LINES: usize = 8;
 
 /// All of them.
 pub fn check(file: &SourceFile, code: &Code) -> Vec<Finding> {
     let mut findings = Vec::new();
-    // Attributes of the whole file (`#![no_main]`) may stand before.
+    // Attributes of the whole file (`#![no_main]`) may come first.
     let first = file.text.lines().find(|line| !line.trim().is_empty() && !line.starts_with("#!["));
     if !first.is_some_and(|line| line.starts_with("//!")) {
         findings.push(file.finding(
@@ -54,7 +54,7 @@ fn is_unsafe_block(line: &str, next: Option<&String>) -> bool {
     })
 }
 
-/// Libraries answer; only programs, build scripts, tests and examples print.
+/// Libraries return results; only programs, build scripts, tests and examples print.
 fn is_library(path: &str) -> bool {
     let programs = ["crates/heaplab/", "xtask/", "fuzz/"];
     let apart = ["/tests/", "/examples/", "/benches/", "/src/bin/"];
@@ -122,8 +122,8 @@ mod tests {
             [11]
         );
         assert_eq!(lines("a.rs", "//! A.\nlet x = unsafe\n{ g() };\n"), [2]);
-        // A function that is unsafe to call says so in its docs; words in comments and strings are
-        // no code.
+        // A function that is unsafe to call says so in its docs; words in comments and strings do
+        // not count.
         assert_eq!(
             lines(
                 "a.rs",

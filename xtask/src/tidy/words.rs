@@ -1,9 +1,9 @@
-//! Words that do not belong into the tree: unfinished code, skipped tests, paths of someone's
+//! Words that must not stand in the tree: unfinished code, skipped tests, paths of someone's
 //! machine, addresses of registries.
 
 use super::{Finding, SourceFile};
 
-/// A word and what to do about it. Written in two parts, so that this file has none of them.
+/// A word and its remedy. The word is written in two parts, so that this file does not contain it.
 const WORDS: [(&str, &str, &str); 13] = [
     ("todo", "!(", "unfinished: finish it"),
     ("unimplemented", "!(", "unfinished: finish it"),
@@ -24,7 +24,7 @@ const WORDS: [(&str, &str, &str); 13] = [
     ("proxy.gol", "ang", "an address of a registry"),
 ];
 
-/// Where a word of the list stands in the file.
+/// The lines of the file with a word of the list.
 pub fn check(file: &SourceFile) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (start, end, advice) in WORDS {
@@ -41,7 +41,7 @@ pub fn check(file: &SourceFile) -> Vec<Finding> {
     findings
 }
 
-/// Whether the match is no part of a longer word or path (`XXXXXX` of mkstemp, `a/work/b`).
+/// Whether the match is not part of a longer word or path (`XXXXXX` of mkstemp, `a/work/b`).
 fn stands_alone(line: &str, at: usize, word: &str) -> bool {
     let continues = |character: char| character.is_alphanumeric() || character == '_';
     let joins = |character: char| {
