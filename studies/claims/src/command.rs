@@ -47,7 +47,7 @@ pub fn main(study: &Study) -> ExitCode {
     }
 }
 
-/// Runs the study with the arguments of a command line, of which the first is the program.
+/// Runs the study with the arguments of a command line; the first one is the program.
 ///
 /// # Errors
 /// A claim could not be measured, or an exact one measured differently.

@@ -10,7 +10,7 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 72.0;
-/// Colours that people who do not see red and green apart can tell (Okabe and Ito).
+/// Colours that people with red-green blindness can distinguish (Okabe and Ito).
 const COLOURS: [&str; 4] = ["#d55e00", "#0072b2", "#009e73", "#cc79a7"];
 
 /// A line of a graph.
@@ -33,12 +33,12 @@ pub struct Graph {
     pub y: &'static str,
     /// The lines; four to a row of the legend.
     pub series: Vec<Series>,
-    /// Places on the x axis that a dashed line marks, each with what it says.
+    /// Places on the x axis with a dashed line, each with its label.
     pub marks: Vec<(f64, String)>,
 }
 
-/// Writes graphs as files of these names into a folder, which is made where there is none, and
-/// returns the files.
+/// Writes graphs as files of these names into a folder, which it makes if missing. Returns the
+/// files.
 ///
 /// # Errors
 /// The folder or a file cannot be written.
@@ -122,7 +122,7 @@ impl Graph {
                 svg,
                 "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{bottom}\" stroke=\"#888\" stroke-dasharray=\"3 3\"/>"
             );
-            // A label without room before the frame's end stands before its line.
+            // A label without room before the frame's end stands to the left of its line.
             let fits = x + 6.0 * says.chars().count() as f64 <= WIDTH - RIGHT;
             let (x, anchor) = if fits { (x + 3.0, "start") } else { (x - 3.0, "end") };
             let y = TOP - 3.0;

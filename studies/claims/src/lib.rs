@@ -1,9 +1,9 @@
-//! What every study shares: its claims, measuring them again, and the table that is printed.
+//! The common part of all studies: their claims, measuring them again, and the printed table.
 //!
-//! A study is a crate under `studies/` whose `claims.toml` holds one row a claim of its document:
-//! what was claimed, what was measured when the study was written, with which command, and why the
-//! two differ. Its `main.rs` says how each claim is measured again and calls [`main`].
-//! `cargo xtask study NAME` builds heaplab and the study, and runs it.
+//! A study is a crate under `studies/`. Its `claims.toml` holds one row for each claim of its
+//! document: the claimed figure, the figure measured when the study was written, the command, and
+//! the reason of a difference. Its `main.rs` measures each claim again and calls [`main`]. `cargo
+//! xtask study NAME` builds heaplab and the study, and runs it.
 
 mod command;
 pub mod graph;
@@ -26,27 +26,28 @@ use std::process::Command;
 pub struct Claim {
     /// "ff.string-concat".
     pub id: String,
-    /// What the document says, in short.
+    /// The document's statement, in short.
     pub says: String,
     /// The figure it gives.
     pub claimed: String,
-    /// What was measured when the study was written; empty where nothing can be measured yet.
+    /// The figure measured when the study was written; empty: not measurable yet.
     pub measured: String,
     /// The command that measures it again.
     pub command: String,
     /// How the two compare.
     pub verdict: Verdict,
-    /// Why they differ, or what the agreement rests on.
+    /// The reason of a difference, or the basis of the agreement.
     pub why: String,
-    /// The same every time and everywhere; a figure of time or of another machine's memory is not.
+    /// Whether the figure is the same every time and everywhere; times and other machines' memory
+    /// are not.
     #[serde(default)]
     pub exact: bool,
-    /// Exact, and too long for a test: only the command measures it.
+    /// Exact, but too slow for a test: only the command measures it.
     #[serde(default)]
     pub slow: bool,
 }
 
-/// How a measurement compares with its claim.
+/// The result of comparing a measurement with its claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -54,27 +55,27 @@ pub enum Verdict {
     Reproduced,
     /// The direction holds, the size differs.
     Partly,
-    /// It does not hold on what was measured.
+    /// It does not hold on the measured workloads.
     Differs,
     /// Needs a part of heaplab that does not exist yet, or a system that cannot be run.
     Open,
 }
 
-/// A claim with what this run measured.
+/// A claim and this run's measurement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
-    /// The claim as the study holds it.
+    /// The study's claim.
     #[serde(flatten)]
     pub claim: Claim,
-    /// What this run measured; `None`: not measurable yet, or not here.
+    /// This run's figure; `None`: not measurable yet, or not here.
     pub now: Option<String>,
-    /// Why measuring failed, where it did.
+    /// The reason why measuring failed, if it did.
     pub failed: Option<String>,
 }
 
 /// A study: its claims and how to measure them again.
 pub struct Study {
-    /// As in `cargo xtask study NAME`, and of its folder under `studies/`.
+    /// Its name in `cargo xtask study NAME`, and of its folder under `studies/`.
     pub name: &'static str,
     /// The document.
     pub title: &'static str,
@@ -94,11 +95,11 @@ pub fn in_tree(path: &str) -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(path)
 }
 
-/// The heaplab that a study runs: that which `HEAPLAB` names, as `cargo xtask study` sets it, or
-/// the one beside the study's own program.
+/// The heaplab for a study: the one in `HEAPLAB`, as `cargo xtask study` sets it, or the one beside
+/// the study's own program.
 ///
 /// # Errors
-/// There is none.
+/// Neither exists.
 pub fn heaplab() -> Result<PathBuf> {
     if let Some(named) = std::env::var_os("HEAPLAB") {
         return Ok(named.into());
@@ -114,8 +115,8 @@ pub fn heaplab() -> Result<PathBuf> {
     Ok(beside)
 }
 
-/// Replays a workload on `heaps` as `heaplab replay --json` does, in fresh processes, and gives its
-/// results.
+/// Replays a workload on `heaps` as `heaplab replay --json` does, in fresh processes, and returns
+/// its results.
 ///
 /// # Errors
 /// The workload cannot be written, or the replay fails.
@@ -150,10 +151,10 @@ pub fn replayed(
 }
 
 impl Study {
-    /// The claims as the study holds them.
+    /// The study's claims.
     ///
     /// # Errors
-    /// `claims.toml` is not of that form.
+    /// `claims.toml` has another form.
     pub fn claims(&self) -> Result<Vec<Claim>> {
         #[derive(Deserialize)]
         struct File {
@@ -164,8 +165,7 @@ impl Study {
         Ok(file.claim)
     }
 
-    /// Measures one claim again. A failure is an outcome too: the other claims have theirs all the
-    /// same.
+    /// Measures one claim again. A failure is an outcome too: the other claims are still measured.
     pub fn run(&self, claim: Claim) -> Outcome {
         let (now, failed) = match (self.measure)(&claim.id) {
             Ok(now) => (now, None),
@@ -174,11 +174,11 @@ impl Study {
         Outcome { claim, now, failed }
     }
 
-    /// What a study's test asks: every exact claim that is not slow measures what the study says,
-    /// every open one says why, and the table has each.
+    /// The check of a study's test: every exact claim that is not slow measures the study's figure,
+    /// every open one has a reason, and the table has each.
     ///
     /// # Panics
-    /// Where that is not so.
+    /// The check fails.
     pub fn check(&self) {
         let claims = self.claims().expect("claims.toml");
         for claim in &claims {

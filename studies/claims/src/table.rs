@@ -1,12 +1,13 @@
 //! The claims of a study as text.
 //!
-//! A claim is a block of labelled lines and not a row: five columns, one of them a command that
-//! must stay whole to be copied, do not fit a terminal.
+//! A claim is a block of labelled lines, not a row: five columns do not fit a terminal, and one of
+//! them is a command that must stay whole to be copied.
 
 use crate::{Claim, Outcome, Study, Verdict};
 
-/// The study's claims: what was claimed, what is measured, with which command, and why the two
-/// differ. In lines of so many columns; only a word that is longer, and a command, may pass them.
+/// The study's claims: the claimed and the measured figure, the command, and the reason of a
+/// difference. Lines have at most `columns` columns; only a longer word and a command may exceed
+/// them.
 pub fn table(study: &Study, outcomes: &[Outcome], columns: usize) -> String {
     let mut text = labelled("", study.title, columns);
     for outcome in outcomes {
@@ -40,12 +41,12 @@ pub fn table(study: &Study, outcomes: &[Outcome], columns: usize) -> String {
     text
 }
 
-/// Whether the verdict rests on what the study holds alone.
+/// Whether the verdict rests only on the study's earlier measurement.
 fn is_of_then(outcome: &Outcome) -> bool {
     outcome.now.is_none() && outcome.claim.verdict != Verdict::Open
 }
 
-/// The verdict, and whether it is of this run.
+/// The verdict, and whether it comes from this run.
 fn heading(outcome: &Outcome) -> String {
     let verdict = word(outcome.claim.verdict);
     match &outcome.failed {
@@ -67,7 +68,7 @@ fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-/// This run's figure; where there is none, the one that the study holds, said to be such.
+/// This run's figure; without one the study's earlier figure, marked as such.
 fn measured(study: &Study, Outcome { claim, now, failed }: &Outcome) -> String {
     match now {
         Some(now) => now.clone(),
@@ -86,7 +87,7 @@ fn measured(study: &Study, Outcome { claim, now, failed }: &Outcome) -> String {
     }
 }
 
-/// The label and, beside it, the text, broken between words into as many lines as it takes.
+/// The label and, beside it, the text, broken between words into as many lines as necessary.
 fn labelled(label: &str, text: &str, width: usize) -> String {
     let indent = if label.is_empty() { 0 } else { label.chars().count() + 1 };
     let mut lines = String::new();
@@ -115,7 +116,7 @@ fn labelled(label: &str, text: &str, width: usize) -> String {
 /// Whether the table fits a terminal of 60, 80 and 120 columns and shows every claim and command.
 ///
 /// # Panics
-/// Where it does not.
+/// The table fails the check.
 pub fn check(study: &Study, claims: &[Claim]) {
     let outcomes: Vec<_> = claims
         .iter()

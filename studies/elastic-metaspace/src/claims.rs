@@ -9,7 +9,7 @@ use heaplab_metaspace::plan::LoaderKind;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// The designs that are compared, as they are named to a reader.
+/// The compared designs, and their names for a reader.
 pub const DESIGNS: [(&str, &str); 4] = [
     ("jdk11", "old"),
     ("jdk17,reclaim=none", "elastic, none"),
@@ -17,9 +17,9 @@ pub const DESIGNS: [(&str, &str); 4] = [
     ("jdk17,reclaim=aggressive", "elastic, aggressive"),
 ];
 
-/// Requests above this many words are what the document calls large.
+/// The document calls requests above this many words large.
 pub const LARGE_WORDS: usize = 40;
-/// What the JVMs themselves took for churn, in microseconds a cycle (columns `load_us_median` and
+/// The real JVMs' times for churn, in microseconds a cycle (columns `load_us_median` and
 /// `gc_us_median`).
 const JVMS: &str = include_str!("../../../traces/metaspace/churn-jvm-summary.csv");
 /// Classes of a cycle of churn: 300 loaders of 60 on average, and 1500 of one.
@@ -31,7 +31,7 @@ const REPETITIONS: usize = 7;
 pub fn looks(workload: &'static str, design: &'static str) -> Result<Arc<Vec<Look>>> {
     type Kept = Mutex<HashMap<(&'static str, &'static str), Arc<Vec<Look>>>>;
     static KEPT: OnceLock<Kept> = OnceLock::new();
-    // Held while replaying: two replays at once would see each other in the process's numbers.
+    // Held while replaying: two replays at once would share the process's figures.
     let mut kept = KEPT.get_or_init(Kept::default).lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(looks) = kept.get(&(workload, design)) {
         return Ok(looks.clone());
@@ -45,8 +45,8 @@ fn named(name: &str) -> Result<Workload> {
     if name == "churn" { workload::churn() } else { workload::jruby() }
 }
 
-/// The look after the last drop of churn that left a tenth of the loaders; the program then dropped
-/// the rest and ended.
+/// The look after churn's last drop that left a tenth of the loaders; the program then dropped the
+/// rest and ended.
 fn last_drop(design: &'static str) -> Result<Look> {
     let looks = looks("churn", design)?;
     looks
@@ -90,7 +90,7 @@ pub fn large_share() -> Result<String> {
     Ok(said.join("; "))
 }
 
-/// Blocks put on free lists, given back and left over, and requests served from them, for 1000
+/// Blocks put on free lists, freed or left over, and requests served from them, for 1000
 /// allocations.
 pub fn deallocations() -> Result<String> {
     let mut said = Vec::new();
@@ -161,8 +161,8 @@ pub fn micro_loaders() -> Result<String> {
     ))
 }
 
-/// Free chunks after unloading, in the old design: as JDK 11 had them, and for the recording of JDK
-/// 17.
+/// Free chunks after unloading, in the old design: those of JDK 11 itself, and those for the
+/// recording of JDK 17.
 pub fn free_chunks() -> Result<String> {
     let (_, comparison) = recording::replay(&workload::jdk11()?).context("jdk11-churn.txt.gz")?;
     let dropped = comparison
@@ -189,7 +189,7 @@ pub fn free_chunks() -> Result<String> {
     ))
 }
 
-/// What is lost inside of chunks in use, in the old design.
+/// Bytes lost inside of chunks in use, in the old design.
 pub fn waste_in_chunks() -> Result<String> {
     let moment = last_drop("jdk11")?.moment;
     let share = |part| percent(part, moment.committed);
@@ -257,8 +257,8 @@ pub fn after_startup() -> Result<String> {
     ))
 }
 
-/// Microseconds that a JVM of churn's summary took for a cycle's loading, and for the collection
-/// that ends it.
+/// Microseconds of a JVM in churn's summary: for a cycle's loading, and for the collection that
+/// ends it.
 fn jvm_times(run: &str) -> Result<[f64; 2]> {
     let mut lines = JVMS.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let names = lines.next().context("churn-jvm-summary.csv is empty")?;
@@ -277,7 +277,7 @@ fn jvm_times(run: &str) -> Result<[f64; 2]> {
     Ok([field("load_us_median")?, field("gc_us_median")?])
 }
 
-/// How much longer the JVMs of the old design and of the elastic one took for churn: loading,
+/// Additional time of churn in the JVM of the elastic design over that of the old one: loading,
 /// unloading, both.
 fn jvms_cost() -> Result<String> {
     let ([old_load, old_gc], [load, gc]) =
@@ -295,8 +295,8 @@ fn jvms_cost() -> Result<String> {
     ))
 }
 
-/// Time of a replay: the old design, the elastic one, and the elastic one that never asks the
-/// kernel to take anything back; and the real JVMs'.
+/// Time of a replay on three designs (the old one, the elastic one, and the elastic one that never
+/// returns memory to the kernel), and in the real JVMs.
 pub fn cost() -> Result<String> {
     let mut said = Vec::new();
     if cfg!(debug_assertions) {
@@ -329,7 +329,7 @@ pub fn cost() -> Result<String> {
     Ok(said.join("; "))
 }
 
-/// How much of what is free lies in chunks larger than 64 KB.
+/// Share of free memory in chunks larger than 64 KB.
 pub fn contiguity() -> Result<String> {
     let mut said = Vec::new();
     for (design, name) in DESIGNS {
@@ -343,7 +343,7 @@ pub fn contiguity() -> Result<String> {
     Ok(format!("free chunks larger than 64 KB after the last drop: {}", said.join("; ")))
 }
 
-/// Mappings and memory kept, by size of granule.
+/// Mappings and kept memory, by size of granule.
 pub fn granules() -> Result<String> {
     let mut said = Vec::new();
     for (design, name) in [
@@ -360,7 +360,7 @@ pub fn granules() -> Result<String> {
     Ok(said.join("; "))
 }
 
-/// Whether the old design decides as JDK 11 does.
+/// Compares the old design's decisions with JDK 11's.
 pub fn as_jdk_11() -> Result<String> {
     let (_, comparison) = recording::replay(&workload::jdk11()?).context("jdk11-churn.txt.gz")?;
     let equal =

@@ -1,4 +1,4 @@
-//! A recording on a design, looked at every few thousand events, and before and after every drop.
+//! Measures a design on a recording every few thousand events, and before and after every drop.
 
 use super::workload::{Event, Workload};
 use crate::design::{Design, design};
@@ -28,19 +28,19 @@ pub enum Phase {
 /// One look.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
-    /// In which phase of the program.
+    /// The program's phase.
     pub phase: Phase,
-    /// When the recorded JVM was there, in microseconds since it began.
+    /// The recorded JVM's time at this point, in microseconds since its start.
     pub time_us: u64,
     /// What the design says.
     pub moment: Usage,
-    /// Anonymous memory of this process in RAM, beyond what it had before.
+    /// Anonymous resident memory of this process, beyond its memory before.
     pub resident: u64,
-    /// Mappings of this process, beyond what it had before.
+    /// Mappings of this process, beyond its mappings before.
     pub mappings: u64,
 }
 
-/// What the kernel says of this process.
+/// The kernel's figures for this process.
 #[derive(Clone, Copy)]
 struct Process {
     resident: u64,
@@ -64,7 +64,7 @@ impl Process {
     }
 }
 
-/// Replays `workload` on the design called `name`, every block written, and looks.
+/// Replays `workload` on the design called `name`, writes every block, and measures.
 pub fn looks(workload: &Workload, name: &str) -> Result<Vec<Look>> {
     let before = Process::now()?;
     let mut replay = Replay::new(workload, name)?;
@@ -83,7 +83,7 @@ pub fn looks(workload: &Workload, name: &str) -> Result<Vec<Look>> {
     let mut dropping = false;
     let mut now_us = 0;
     for (index, (event, time_us)) in workload.events.iter().zip(&workload.times_us).enumerate() {
-        // What the program did before this event held until now.
+        // The state before this event held until now.
         now_us = *time_us;
         match event {
             Event::Death(_) if !std::mem::replace(&mut dropping, true) => {
@@ -104,11 +104,11 @@ pub fn looks(workload: &Workload, name: &str) -> Result<Vec<Look>> {
     Ok(looks)
 }
 
-/// Sizes in words of what was left of retired chunks and put on free lists, in order.
+/// Sizes in words of the rests of retired chunks that were put on free lists, in order.
 ///
-/// Only such a leftover lets an arena's used words grow by more than the request (a request served
-/// from a free block lets them be). Both designs take more than asked for the smallest requests;
-/// what they keep is larger than that.
+/// Only such a rest makes an arena's used words grow by more than the request (a request served
+/// from a free block does not change them). For the smallest requests both designs take more than
+/// requested, but the rests that they keep are larger than that.
 pub fn leftovers(workload: &Workload, name: &str) -> Result<Vec<usize>> {
     let smallest = if name.starts_with("jdk11") { 3 } else { 2 };
     let mut replay = Replay::new(workload, name)?;
@@ -127,7 +127,7 @@ pub fn leftovers(workload: &Workload, name: &str) -> Result<Vec<usize>> {
     Ok(sizes)
 }
 
-/// A replay without looking or writing: the processor time it takes, the kernel's included.
+/// A replay without measuring or writing: its CPU time, the kernel's included.
 pub fn time(workload: &Workload, name: &str) -> Result<Duration> {
     let mut replay = Replay::new(workload, name)?;
     let start = processor_time();
@@ -137,8 +137,7 @@ pub fn time(workload: &Workload, name: &str) -> Result<Duration> {
     Ok(processor_time().saturating_sub(start))
 }
 
-/// Processor time of this thread, which others on the machine do not lengthen as they do the
-/// clock's.
+/// CPU time of this thread: other processes do not lengthen it, unlike elapsed time.
 fn processor_time() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
@@ -175,14 +174,14 @@ impl<'a> Replay<'a> {
                     bail!("{} was refused {words} words", self.workload.name);
                 };
                 if write {
-                    // SAFETY: the block was just handed out with that many words.
+                    // SAFETY: the block was just handed out with this many words.
                     unsafe { block.as_ptr().write_bytes(0x5a, words * 8) };
                 }
                 self.blocks.push(block);
             }
             Event::Deallocate(arena, words, Some(nth)) => {
                 let block = *self.blocks.get(nth).context("a block that was never allocated")?;
-                // SAFETY: recordings give back what they allocated in that arena, with its size and
+                // SAFETY: recordings free what they allocated in that arena, with its size and
                 // once.
                 unsafe { self.design.deallocate(number(arena, &self.arenas)?, block, words) };
             }
@@ -199,7 +198,7 @@ impl<'a> Replay<'a> {
 
     /// Everything dies.
     fn end(&mut self) {
-        // In order of birth, so that it is the same every time.
+        // In order of birth, so that every run is the same.
         let mut numbers: Vec<usize> = self.arenas.drain().map(|(_, number)| number).collect();
         numbers.sort_unstable();
         for number in numbers {

@@ -1,5 +1,5 @@
-//! The designs behind HotSpot's own operations: requests in words, arenas by number. The study asks
-//! for an arena's used words after each request, so that it drives the designs itself.
+//! The designs behind HotSpot's own operations: requests in words, arenas by number. The study
+//! reads an arena's used words after each request, so it drives the designs itself.
 
 use heaplab_metaspace::designs::{self, Usage, usage_of};
 use heaplab_metaspace::elastic::{self, ElasticMetaspace};
@@ -17,23 +17,23 @@ pub trait Design {
     /// Gives a block back.
     ///
     /// # Safety
-    /// It was allocated from this arena with the same words, not given back since, and nobody uses
-    /// it.
+    /// The block was allocated from this arena with the same words and not given back since, and
+    /// nobody uses it any more.
     unsafe fn deallocate(&mut self, arena: usize, block: NonNull<u8>, words: usize);
-    /// An arena dies; nobody uses its blocks any more.
+    /// Ends an arena.
     ///
     /// # Safety
-    /// Nobody uses its blocks.
+    /// Nobody uses its blocks any more.
     unsafe fn death(&mut self, arena: usize);
     /// The end of a collection that unloaded classes.
     fn purge(&mut self);
-    /// Words of a living arena that are handed out or in its free blocks.
+    /// Words of a live arena that are handed out or in its free blocks.
     fn used_words(&self, arena: usize) -> usize;
     /// Its bytes, by use.
     fn usage(&self) -> Usage;
 }
 
-/// The design of this spec, empty.
+/// An empty design with these parameters.
 ///
 /// # Errors
 /// The address space of its class space cannot be reserved.

@@ -1,10 +1,10 @@
-//! The study of elastic metaspace: what the old design keeps after class unloading, and what the
-//! elastic one gives back.
+//! The study of elastic metaspace: the memory that the old design keeps after class unloading, and
+//! the memory that the elastic one returns.
 //!
 //! Source: T. Stüfe, "Elastic Metaspaces" (2020). Two recordings of real JVMs run on every design
-//! of `heaplab-metaspace`, each of which decides as its JVM does ([`design`]);
-//! [`workload`] reads them, [`curves`] replays them, [`claims`] turns what comes out into the
-//! document's figures and [`pictures`] into its graphs.
+//! of `heaplab-metaspace`; each decides as its JVM does ([`design`]). [`workload`] reads the
+//! recordings, [`curves`] replays them, [`claims`] turns the results into the document's figures
+//! and [`pictures`] into its graphs.
 
 mod claims;
 mod curves;
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     heaplab_study::main(&STUDY)
 }
 
-/// Measures one claim; `None` where it is open.
+/// Measures one claim; `None`: the claim is open.
 fn measure(id: &str) -> Result<Option<String>> {
     Ok(match id {
         "meta.large-share" => Some(claims::large_share()?),

@@ -1,5 +1,5 @@
 //! The document's graphs, as SVG: committed against used, old beside elastic; committed and RSS,
-//! old against elastic; and the histograms of sizes, asked for and put on free lists.
+//! old against elastic; and histograms of the sizes of requests and of blocks on free lists.
 
 use super::claims::{DESIGNS, LARGE_WORDS, looks};
 use super::curves::{self, Look, Phase};
@@ -65,12 +65,12 @@ fn graphs() -> Result<Vec<(&'static str, Graph)>> {
     ])
 }
 
-/// Where a look lies on the x axis.
+/// A look's place on the x axis.
 fn seconds(look: &Look) -> f64 {
     look.time_us as f64 / 1e6
 }
 
-/// What was measured, held until the next look: between two levels there was no other.
+/// The measured values, each held until the next look: there was no level between two looks.
 fn series(name: &str, looks: &[Look], value: impl Fn(&Look) -> u64) -> Series {
     let megabytes = |look: &Look| value(look) as f64 / f64::from(1 << 20);
     let mut points: Vec<(f64, f64)> = Vec::with_capacity(2 * looks.len());
@@ -85,7 +85,7 @@ fn series(name: &str, looks: &[Look], value: impl Fn(&Look) -> u64) -> Series {
 /// Marks closer than this have one label.
 const ONE_LABEL_SECONDS: f64 = 0.2;
 
-/// The drops, numbered, and where everything died.
+/// The numbered drops, and the point where everything died.
 fn drops(looks: &[Look]) -> Vec<(f64, String)> {
     let mut number = 0;
     let mut marks: Vec<(f64, String)> = Vec::new();
@@ -149,7 +149,7 @@ fn requested() -> Result<Graph> {
     ))
 }
 
-/// Blocks put on free lists by size: given back early, or left of a retired chunk.
+/// Blocks put on free lists by size: freed early, or left of a retired chunk.
 fn put_away() -> Result<Graph> {
     let mut all = Vec::new();
     for workload in [workload::churn()?, workload::jruby()?] {

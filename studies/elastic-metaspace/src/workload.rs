@@ -1,21 +1,21 @@
-//! The recordings of `traces/metaspace`, which travel in the binary.
+//! The recordings of `traces/metaspace`, embedded in the binary.
 
 use anyhow::{Context, Result};
 use flate2::read::GzDecoder;
 use heaplab_metaspace::plan::ArenaPlan;
 use std::io::Read;
 
-/// Largest text that a recording may unpack to.
+/// Largest text of an unpacked recording.
 const TEXT_BYTES_MAX: u64 = 256 << 20;
 
-/// What a JVM asked of its metaspace.
+/// A JVM's requests to its metaspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// An arena is born.
     Birth(usize),
     /// Words, of an arena.
     Allocate(usize, usize),
-    /// The block of the n-th allocation, of so many words, goes back to its arena.
+    /// The block of the n-th allocation, of this many words, goes back to its arena.
     Deallocate(usize, usize, Option<usize>),
     /// An arena dies.
     Death(usize),
@@ -31,7 +31,7 @@ pub struct Workload {
     pub arenas: Vec<ArenaPlan>,
     /// In order.
     pub events: Vec<Event>,
-    /// When each was, in microseconds since the JVM began.
+    /// Times of the events, in microseconds since the JVM's start.
     pub times_us: Vec<u64>,
     /// Allocations that the recorded JVM served from free blocks.
     pub from_free_blocks: u64,
@@ -64,7 +64,7 @@ pub fn jruby() -> Result<Workload> {
     )
 }
 
-/// What JDK 11 did with the study's own churn.
+/// The decisions of JDK 11 on the study's own churn.
 pub fn jdk11() -> Result<Vec<heaplab_metaspace::old::recording::Event>> {
     let text = unpack(
         "jdk11-churn.txt.gz",
@@ -85,7 +85,7 @@ fn read(name: &'static str, trace: &[u8], arenas: &[u8]) -> Result<Workload> {
     let text = unpack(name, trace)?;
     let mut workload =
         Workload { name, arenas, events: Vec::new(), times_us: Vec::new(), from_free_blocks: 0 };
-    // Threads write their lines a little late: the recording's time does not go back.
+    // Threads write their lines a little late; the recording's time never goes back.
     let (mut line_us, mut now_us) = (0i64, 0u64);
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {
         let event = event(line).with_context(|| {
@@ -103,7 +103,7 @@ fn read(name: &'static str, trace: &[u8], arenas: &[u8]) -> Result<Workload> {
     Ok(workload)
 }
 
-/// `dt op args`, as traces/metaspace/README.md has it.
+/// Parses `dt op args`, as described in traces/metaspace/README.md.
 fn event(line: &str) -> Option<Event> {
     let mut words = line.split(' ').skip(1);
     let op = words.next()?;
@@ -120,7 +120,7 @@ fn event(line: &str) -> Option<Event> {
 }
 
 impl Workload {
-    /// Words of every allocation, and whether it was for class space.
+    /// Words of every allocation, and whether it belongs to class space.
     pub fn requests(&self) -> impl Iterator<Item = (usize, bool)> {
         self.events.iter().filter_map(|event| match event {
             Event::Allocate(arena, words) => {

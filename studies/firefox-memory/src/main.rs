@@ -1,9 +1,9 @@
-//! The study of Firefox's hunt for wasted memory: slop, clownshoes, buffers that grow by too
-//! little.
+//! The study of Firefox's hunt for wasted memory: slop, clownshoes, and buffers that grow in too
+//! small steps.
 //!
 //! Source: Nicholas Nethercote's posts of 2011 to 2014 (studies/firefox-memory/README.md lists
-//! them). What a table of size classes answers is in [`tables`]; what needs a workload run on a
-//! heap is in [`workloads`]; what changes would save, predicted and real, in [`what_if`]. Rows
+//! them). [`tables`] has the claims that a table of size classes answers, [`workloads`] those that
+//! need a workload on a heap, and [`what_if`] the savings of changes, predicted and real. Rows
 //! about memory reporters and garbage-collected chunks stay open until heaplab has those parts.
 
 mod tables;
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     heaplab_study::main(&STUDY)
 }
 
-/// Measures one claim; `None` where it is open.
+/// Measures one claim; `None`: the claim is open.
 fn measure(id: &str) -> Result<Option<String>> {
     Ok(match id {
         "ff.classes" => Some(tables::classes()),

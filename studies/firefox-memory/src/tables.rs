@@ -1,4 +1,4 @@
-//! Claims that the table of size classes answers: what a request is given, without running
+//! Claims that the table of size classes answers: the block that a request gets, without running
 //! anything.
 
 use heaplab_size_class::Allocator;
@@ -6,7 +6,7 @@ use heaplab_text::words::count;
 
 const FIREFOX: Allocator = Allocator::Firefox2011;
 
-/// The document's table, as its classes come out of ours.
+/// The document's table, computed from our classes.
 pub fn classes() -> String {
     const MIB: u64 = 1 << 20;
     let classes: Vec<u64> =
@@ -33,7 +33,7 @@ pub fn classes() -> String {
     )
 }
 
-/// The extreme case the document names.
+/// The document's extreme case.
 pub fn clownshoe_1025() -> String {
     count(FIREFOX.usable(1_025, 1))
 }
@@ -51,9 +51,9 @@ pub fn necko_slop() -> String {
     format!("{} KB", wasted_bytes / 1024)
 }
 
-/// An arena of a power of two plus its header: the share of the block that nobody asked for, over
-/// the arena sizes that the document names. The Mac's allocator has no table here; its step over
-/// 992 bytes was 512 bytes.
+/// An arena of a power of two plus its header: the share of the block that nobody requested, over
+/// the document's arena sizes. The Mac's allocator has no table here; its step over 992 bytes was
+/// 512 bytes.
 pub fn arena_with_header() -> String {
     const HEADER_BYTES: u64 = 32;
     const MAC_STEP_BYTES: u64 = 512;

@@ -1,9 +1,9 @@
-//! What a change would save, predicted from a recording, against the same program built anew with
-//! that change; and the document's own fixes as changes of its workloads.
+//! The savings of a change, predicted from a recording and compared with the same program built
+//! with that change; and the document's own fixes as changes of its workloads.
 //!
-//! `traces/what-if/record.sh` made the recordings: three programs, each as it is (`before`) and
-//! changed (`after`). What is compared is what does not differ from run to run: requests, bytes
-//! requested, and the bytes that each allocator's size classes give at the peak.
+//! `traces/what-if/record.sh` made the recordings: three programs, each unchanged (`before`) and
+//! changed (`after`). The comparison uses figures that do not differ from run to run: requests,
+//! bytes requested, and the bytes that each allocator's size classes give at the peak.
 
 use crate::workloads::Workload;
 use anyhow::Result;
@@ -22,17 +22,17 @@ pub fn sqlite() -> Result<String> {
     predicted("sqlite", &[Rule::size("*:-8")?])
 }
 
-/// gawk's strings, which are made just large enough with every `s = s t`, in powers of two.
+/// gawk's strings, which every `s = s t` makes just large enough, in powers of two.
 pub fn gawk() -> Result<String> {
     predicted("gawk", &[Rule::grow("r_interpret=pow2")?])
 }
 
-/// zstd's context, which is made for every frame, made once.
+/// zstd's context, made once instead of for every frame.
 pub fn zstd() -> Result<String> {
     predicted("zstd", &[Rule::reuse("ZSTD_createCCtx")?, Rule::reuse("ZSTD_compressCCtx")?])
 }
 
-/// What a workload asks for, and what its blocks are at the peak.
+/// A workload's requests, and its blocks at the peak.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     requests: u64,
@@ -88,7 +88,7 @@ fn predicted(program: &str, rules: &[Rule]) -> Result<String> {
     Ok(beside(&asked(&before)?, &would_be, &asked(&after)?))
 }
 
-/// Each part's change as predicted and as it is, with how far the prediction is off.
+/// Each part's change, predicted and real, with the prediction's error.
 fn beside(before: &Asked, predicted: &Asked, real: &Asked) -> String {
     let parts = before.parts().into_iter().zip(predicted.parts().into_iter().zip(real.parts()));
     let words = parts.map(|((what, was), ((_, predicted), (_, real)))| {
@@ -112,7 +112,7 @@ fn signed(number: i64) -> String {
     if number == 0 { "0".into() } else { format!("{sign}{}", count(number.unsigned_abs())) }
 }
 
-/// One change of a made workload, all of whose requests come from one stack.
+/// One change of a generated workload; all requests have the same stack.
 fn changed(workload: &Workload, change: Change) -> Result<Vec<Event>> {
     let rules = [Rule { place: Place::Stacks { name: "it".into(), stacks: vec![1] }, change }];
     let mut changer = Changer::new(&workload.tables(), &rules, None)?;
@@ -124,7 +124,7 @@ fn changed(workload: &Workload, change: Change) -> Result<Vec<Event>> {
     Ok(events)
 }
 
-/// The document's buffer of 1 MiB by whole pages, made to double.
+/// The document's buffer of 1 MiB that grows by whole pages, changed to double.
 pub fn doubling() -> Result<String> {
     let mut workload = Workload::default();
     let buffer = workload.allocate(4_096);
@@ -148,7 +148,7 @@ pub fn necko() -> Result<String> {
 }
 
 /// 40 MB in arenas of 4,096 bytes and a header of 32, and in arenas of 4,096 with the header
-/// inside: what the finding's fix predicts, and the arenas made so.
+/// inside: the prediction of the finding's fix, and the arenas with that fix.
 pub fn plarena() -> Result<String> {
     const PAYLOAD: u64 = 40_000_000;
     const HEADER: u64 = 32;

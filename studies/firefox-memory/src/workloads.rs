@@ -1,4 +1,4 @@
-//! Claims that need a workload: the document's own ones made anew, and the recording of SQLite.
+//! Claims that need a workload: the document's own, generated anew, and the recording of SQLite.
 
 use anyhow::{Context, Result};
 use heaplab_findings::{Basis, CountsTable, Detectors, Findings, Growth, Options};
@@ -11,7 +11,7 @@ use heaplab_trace::source::Slice;
 use heaplab_trace::tables::{StackNode, Tables};
 use heaplab_trace::{Event, EventSource, Op};
 
-/// The ten most frequent lines of the document, of 909,062: request and count.
+/// The document's ten most frequent lines, of 909,062: request and count.
 const DOCUMENT_COUNTS: [(u64, u64); 10] = [
     (24, 205_920),
     (72, 66_162),
@@ -26,8 +26,8 @@ const DOCUMENT_COUNTS: [(u64, u64); 10] = [
 ];
 const DOCUMENT_REQUESTS: u64 = 909_062;
 
-/// The document's allocations, made again: its ten lines, the rest as sizes that each occur too
-/// rarely to be listed.
+/// The document's allocations, generated again: its ten lines, and the rest as sizes that each
+/// occur too rarely to be listed.
 pub fn counts() -> Result<String> {
     let listed: u64 = DOCUMENT_COUNTS.iter().map(|(_, count)| count).sum();
     let rest = (0..DOCUMENT_REQUESTS - listed).map(|index| 200 + index % 512);
@@ -54,7 +54,7 @@ fn lines(counts: &CountsTable, most: usize) -> String {
     counts.rows.iter().take(most).map(line).collect::<Vec<_>>().join("; ")
 }
 
-/// The buffer of 1 MiB, grown in the document's three ways, as the growth finding adds it up.
+/// The buffer of 1 MiB, grown in the document's three ways, as the growth finding sums it up.
 pub fn just_enough() -> Result<String> {
     const MIB: u64 = 1 << 20;
     let by_bytes = growth_of((1..=MIB).collect())?;
@@ -76,8 +76,7 @@ fn growth_of(sizes: Vec<u64>) -> Result<Growth> {
     growth.context("the growth of the buffer was not found")
 }
 
-/// SQLite's blocks against what it believes they are: each request less the 8 bytes in which it
-/// keeps the size.
+/// SQLite's blocks against the sizes that it assumes: each request less the 8 bytes for the size.
 pub fn sqlite() -> Result<String> {
     const HEADER_BYTES: u64 = 8;
     let bundle = Bundle::open(&in_tree("traces/sqlite.heaplab"))?;
@@ -105,8 +104,8 @@ pub fn sqlite() -> Result<String> {
     Ok(shown.join(", "))
 }
 
-/// Buffers that grow side by side by pages and by doubling, then nine of ten closed: resident bytes
-/// left, after the heap was asked to give back what it can.
+/// Buffers that grow side by side by pages and by doubling; then nine of ten close. Measures the
+/// remaining resident bytes, after a trim.
 pub fn growth_fragmentation() -> Result<String> {
     let by_pages = growing_buffers(|size| size + 4_096);
     let doubling = growing_buffers(|size| size * 2);
@@ -137,8 +136,8 @@ pub fn growth_fragmentation() -> Result<String> {
     Ok(format!("left after closing and trimming, by pages -> doubling: {}", shown.join(", ")))
 }
 
-/// 400 buffers grow in turn to between 32 and 544 KiB, each step beside two small objects of which
-/// one in eight stays; then 360 of them are freed.
+/// 400 buffers grow in turn to between 32 and 544 KiB. Each step stands beside two small objects,
+/// and one in eight of these stays. Then 360 of the buffers are freed.
 fn growing_buffers(next: impl Fn(u64) -> u64) -> Workload {
     const BUFFERS: usize = 400;
     let mut random = Random(42);
@@ -166,7 +165,7 @@ fn growing_buffers(next: impl Fn(u64) -> u64) -> Workload {
     workload
 }
 
-/// A recycling cache saves a pair of calls for each buffer of 32 KB: what such a pair costs on
+/// A recycling cache saves a pair of calls for each buffer of 32 KB: the cost of such a pair on
 /// today's heaps.
 pub fn recycling() -> Result<String> {
     let mut workload = Workload::default();
@@ -207,7 +206,7 @@ fn analyse(
     Ok((profile, findings))
 }
 
-/// A workload in the making: one process, one thread, one stack.
+/// A workload under construction: one process, one thread, one stack.
 #[derive(Default)]
 pub struct Workload {
     pub events: Vec<Event>,
@@ -251,7 +250,7 @@ impl Workload {
 }
 
 /// A small generator (Knuth's MMIX constants), so that a workload is the same on every machine and
-/// with every version of every library.
+/// with every library's version.
 struct Random(u64);
 
 impl Random {

@@ -1,10 +1,9 @@
-//! Both fixes, switched one by one in our own generator.
+//! Both fixes, switched one by one in heaplab's own generator.
 //!
 //! The heap is the document's production program at its worst: one line of script with thousands of
-//! functions, and as many properties whose names are numbers. Names are asked for in the first
-//! phase, as V8 does. Parts are of this thread's processor time, which other work on the machine
-//! changes little; what the fixes take away is counted beside it, and the counts are the same in
-//! every run.
+//! functions, and as many properties with numbers as names. The first phase requests the names, as
+//! in V8. Times are this thread's CPU time, which other work on the machine changes little. The
+//! work that the fixes save is counted beside them, and the counts are the same in every run.
 
 use anyhow::Result;
 use heaplab_snapshot::generate::{
@@ -93,7 +92,7 @@ impl Embedder for Minified {
     }
 }
 
-/// Runs of each, of which the shortest counts: what else the machine does only makes them longer.
+/// Runs of each; the shortest counts, because other work on the machine only makes them longer.
 const RUNS: usize = 3;
 
 /// Processor time of this thread.
@@ -102,8 +101,8 @@ fn processor_time() -> Duration {
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
-/// Nowhere; it notes when the file begins, which ends generation. A writer keeps its first 64 KiB
-/// for itself: some thousand nodes.
+/// Discards the file and notes its beginning, which ends generation. A writer keeps its first 64
+/// KiB for itself: some thousand nodes.
 #[derive(Default)]
 struct Beginning(Option<Duration>);
 
@@ -118,7 +117,7 @@ impl Write for Beginning {
     }
 }
 
-/// What generation took: processor time, slots of the table looked at, bytes of source looked at.
+/// The work of a generation: CPU time, slots of the table looked at, bytes of source looked at.
 #[derive(Clone, Copy, Debug)]
 struct Taken {
     time: Duration,

@@ -1,5 +1,5 @@
-//! The seeded leaks of `leaks/`: whether ours is found and comes first, and what memlab answers
-//! about the same three files.
+//! The seeded leaks of `leaks/`: whether heaplab finds each and lists it first, and memlab's
+//! answers on the same three files.
 
 use super::nodes::{folder, node};
 use anyhow::{Context, Result, ensure};
@@ -15,14 +15,14 @@ use std::process::Command;
 const OF_NODE: [&str; 8] =
     ["closures", "listeners", "timers", "caches", "maps", "promises", "modules", "weakrefs"];
 
-/// By which names the leak is reached, in their order, and its class; an empty one is any.
+/// The names on the way to the leak, in order, and its class; an empty name matches any.
 #[derive(Deserialize)]
 struct Way {
     names: Vec<String>,
     class: String,
 }
 
-/// How many leaks are found, and how many come first.
+/// Number of leaks found, and number of leaks listed first.
 #[derive(Default)]
 struct Score {
     found: usize,
@@ -40,8 +40,8 @@ impl Score {
     }
 }
 
-/// All ten: ours, memlab as it is, and memlab told that whatever retains a kilobyte is suspect.
-/// `None` where not all of them can be run.
+/// All ten leaks with three tools: heaplab, memlab by default, and memlab told to suspect
+/// everything that retains a kilobyte. `None`: not all of them can run here.
 pub fn seeded() -> Result<Option<String>> {
     let Some(study) = folder() else { return Ok(None) };
     let (Some(node), Some(python)) = (node(&study, 24), std::env::var_os("HEAPLAB_PYTHON")) else {
@@ -82,7 +82,7 @@ pub fn seeded() -> Result<Option<String>> {
     Ok(Some(format!("heaplab: {}; memlab: {peer}", ours.text(leaks))))
 }
 
-/// Where the leak is in our answer.
+/// The leak's place in heaplab's answer.
 fn ours_place(files: &Path, way: &Way) -> Result<Option<usize>> {
     let read = |moment: &str| fs::read(files.join(moment).with_extension("heapsnapshot"));
     let (base, target, last) = (read("base")?, read("target")?, read("final")?);
@@ -108,7 +108,7 @@ fn in_order(names: &[String], wanted: &[String]) -> bool {
     wanted.iter().all(|wanted| names.any(|name| name == wanted))
 }
 
-/// Where the leak is in memlab's answer; the outer `None`: it is not installed.
+/// The leak's place in memlab's answer; the outer `None`: memlab is not installed.
 fn memlabs_place(
     study: &Path,
     node: &Path,
@@ -131,7 +131,8 @@ fn memlabs_place(
         // `3:   --handlers (property)--->  [Array](object) @104147 $retained-size:504424 ...`
         let named = |step: &String| Some(step.split_once("--")?.1.split_once(" (")?.0.to_owned());
         let names: Vec<String> = steps.iter().filter_map(named).collect();
-        // What leaked and is no table of the engine's: a cluster that ends there does not show it.
+        // A leaked object that is no table of the engine's: a cluster that ends at such a table
+        // does not show the leak.
         let shows =
             |step: &&String| step.contains("$memLabTag:leaked") && !step.contains("](array)");
         in_order(&names, &way.names) && steps.iter().any(|step| shows(&step))

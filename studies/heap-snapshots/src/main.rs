@@ -2,10 +2,9 @@
 //! function.
 //!
 //! Source: "Speeding up V8 heap snapshots" (José Dapena Paz and others, 2023). The tables are
-//! computed here ([`names`]); both fixes are switched one by one in our own generator
-//! ([`generator`]); the real Nodes that have and lack them are run by the programs of
-//! studies/heap-snapshots ([`nodes`]), where `npm ci` has installed them; elsewhere those rows stay
-//! unmeasured.
+//! computed here ([`names`]). Both fixes are switched one by one in our own generator
+//! ([`generator`]). The programs of studies/heap-snapshots run the real Nodes with and without the
+//! fixes ([`nodes`]) if `npm ci` has installed them; otherwise those rows stay unmeasured.
 
 mod generator;
 mod leaks;
@@ -28,7 +27,7 @@ fn main() -> ExitCode {
     heaplab_study::main(&STUDY)
 }
 
-/// Measures one claim; `None` where its Nodes are not installed.
+/// Measures one claim; `None`: its Nodes are not installed.
 fn measure(id: &str) -> Result<Option<String>> {
     match id {
         "snap.hash-values" => Ok(Some(names::values())),

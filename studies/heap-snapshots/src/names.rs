@@ -1,18 +1,17 @@
-//! The document's tables, and how far names stand from their slot under either hash.
+//! The document's tables, and the distance of names from their slot under either hash.
 
 use anyhow::Result;
 use heaplab_snapshot::names::{Hash, StringsStorage};
 use heaplab_text::words::count;
 
-/// Numbers from 0 in the table before other names come, as in a heap full of numeric property
-/// names.
+/// Numbers from 0 in the table before other names, as in a heap full of numeric property names.
 const NUMBERS: u32 = 50_000;
 /// Other names that come then.
 const OTHERS: u32 = 2_000;
 /// What the document calls many.
 const FAR: u64 = 20;
 
-/// The values of both hashes for the numbers that the document prints.
+/// Both hashes of the numbers that the document prints.
 pub fn values() -> String {
     let row = |number: &u32| {
         let of = |hash: Hash| hash.of(number.to_string().as_bytes());
@@ -21,7 +20,7 @@ pub fn values() -> String {
     [0, 1, 2, 3, 10, 11, 100].iter().map(row).collect::<Vec<_>>().join(", ")
 }
 
-/// The free slots that the shifted hash leaves between neighbours of as many digits.
+/// The free slots that the shifted hash leaves between neighbours with equally many digits.
 pub fn gaps() -> String {
     let of = |number: u32| Hash::V8Shifted.of(number.to_string().as_bytes());
     let neighbours =
@@ -33,7 +32,7 @@ pub fn gaps() -> String {
     format!("{least} to {most} between {} pairs", count(gaps.len() as u64))
 }
 
-/// How far names are from the slot of their hash when they are inserted.
+/// The distance of names from their hash's slot when they are inserted.
 pub fn offsets() -> Result<String> {
     let row = |(name, hash): (&str, Hash)| -> Result<String> {
         let mut strings = StringsStorage::new(hash);

@@ -1,5 +1,5 @@
 //! The real Nodes: 16 and 18 lack both fixes, 20 has the hash's, 24 has both. And DevTools' answers
-//! against ours.
+//! against heaplab's.
 
 use anyhow::{Context, Result, bail};
 use heaplab_snapshot::Snapshot;
@@ -12,13 +12,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The study's folder, where its packages are installed.
+/// The study's folder, which holds its installed packages.
 pub fn folder() -> Option<PathBuf> {
     let folder = heaplab_study::in_tree("studies/heap-snapshots");
     folder.join("node_modules").is_dir().then_some(folder)
 }
 
-/// The Node of that version, where it is installed.
+/// The Node of this version; `None`: not installed.
 pub fn node(folder: &Path, version: u32) -> Option<PathBuf> {
     let node = folder.join(format!("node_modules/node{version}/bin/node"));
     fs::canonicalize(node).ok()
@@ -30,7 +30,7 @@ struct Timed {
     bytes: u64,
 }
 
-/// Processor seconds of a snapshot of a program, and the file's size.
+/// CPU seconds of a snapshot of a program, and the file's size.
 fn timed(version: u32, program: &str, scale: u32) -> Result<Option<Timed>> {
     let Some(folder) = folder() else { return Ok(None) };
     let Some(node) = node(&folder, version) else { return Ok(None) };
@@ -53,7 +53,7 @@ fn timed(version: u32, program: &str, scale: u32) -> Result<Option<Timed>> {
     serde_json::from_str(line).map(Some).context("reading what programs/time.cjs printed")
 }
 
-/// What the hash's fix took away, from Node 18 to 20.
+/// The share that the hash's fix saved, from Node 18 to 20.
 pub fn hash_share() -> Result<Option<String>> {
     let mut parts = Vec::new();
     for (program, scale) in [("numeric-keys", 5), ("eslint", 1)] {
@@ -71,7 +71,7 @@ pub fn hash_share() -> Result<Option<String>> {
     Ok(Some(format!("Node 18 -> 20: {}", parts.join(", "))))
 }
 
-/// What both fixes took away, from Node 18 to 24.
+/// The share that both fixes saved, from Node 18 to 24.
 pub fn generation() -> Result<Option<String>> {
     let mut parts = Vec::new();
     for (what, program, scale) in [("development", "eslint", 1), ("minified", "closures", 32)] {
@@ -159,9 +159,10 @@ struct Class {
     distance: i32,
 }
 
-/// Every program on every Node that is installed: our answers against DevTools', class by class and
-/// object by object. In the folder that `HEAPLAB_SNAPSHOTS` names, if it names one, what is there
-/// is kept and the rest is made; else all is made in a folder that is removed again.
+/// Compares heaplab's answers with DevTools' for every program on every installed Node, class by
+/// class and object by object. In the folder of `HEAPLAB_SNAPSHOTS` existing files are kept and
+/// missing ones are made; without that variable everything is made in a folder that is removed
+/// again.
 pub fn devtools() -> Result<Option<String>> {
     let Some(study) = folder() else { return Ok(None) };
     let Some(node) = node(&study, 24) else { return Ok(None) };
@@ -203,7 +204,7 @@ pub fn devtools() -> Result<Option<String>> {
     )))
 }
 
-/// Classes and objects compared, and how many of them differ.
+/// Number of compared classes and objects, and of different ones.
 fn compare(path: &Path) -> Result<(usize, usize, usize)> {
     let answers = path.with_extension("answers");
     let theirs: Answers = serde_json::from_slice(&fs::read(answers.join("answers.json"))?)?;

@@ -1,8 +1,9 @@
-//! The lab: OCaml's heap with both policies on workloads like the programs', counted.
+//! The lab: OCaml's heap with both policies on workloads like the programs', with counts instead of
+//! times.
 //!
-//! Space is the pages that objects were ever in. Time is the collector's work in words, as the
-//! document's model has it: each cycle marks what lives and sweeps the heap; to this come the free
-//! blocks that searches look at. No compaction runs in these workloads, so that a page stays
+//! Space is the pages that ever contained an object. Time is the collector's work in words, as in
+//! the document's model: each cycle marks the live words and sweeps the heap; the free blocks that
+//! searches look at are added. No compaction runs in these workloads, so a touched page stays
 //! touched.
 
 use crate::OVERHEADS;
@@ -15,8 +16,8 @@ use heaplab_ocamlrt::{Driver, OCamlError, Step};
 use std::collections::HashSet;
 use std::ptr::NonNull;
 
-/// A small minor heap: with the default one these workloads' pacing is saturated, and `o` does
-/// nothing.
+/// A small minor heap: with the default one these workloads saturate the pacing, and `o` has no
+/// effect.
 const MINOR: &str = "s=16k";
 const POLICIES: [&str; 2] = ["next-fit", "best-fit"];
 const PAGE_BYTES: usize = 4096;
@@ -43,12 +44,12 @@ impl Random {
             85..98 => 512 + self.below(3584),
             _ => 4096 + self.below(28_672),
         };
-        // A string ends with a byte that says how many of its last word are not used.
+        // A string ends with a byte that tells the unused bytes of its last word.
         bytes as usize + 1
     }
 }
 
-/// Random replacement in a cache of strings, as strcache does it.
+/// Random replacement in a cache of strings, as in strcache.
 fn cache(slots: u32, births: usize) -> Vec<Step> {
     let mut random = Random(42);
     let birth =
@@ -56,7 +57,7 @@ fn cache(slots: u32, births: usize) -> Vec<Step> {
     (0..births).map(birth).collect()
 }
 
-/// The same in a cache that grows: an eighth of the births so far are slots.
+/// The same in a growing cache: the number of slots is an eighth of the births so far.
 fn growing(births: usize) -> Vec<Step> {
     let mut random = Random(42);
     let birth = |nth: usize| Step::Birth {
@@ -79,7 +80,7 @@ fn slots(steps: &[Step]) -> u32 {
 pub struct Counted {
     pub counters: Counters,
     placement: u64,
-    /// Pages of the major heap that an object was in.
+    /// Pages of the major heap that contained an object.
     touched_bytes: f64,
     /// Million words marked and swept, and free blocks looked at.
     work: f64,
@@ -105,14 +106,14 @@ impl Counted {
     }
 }
 
-/// The workload's objects, and the pages that they were in.
+/// The workload's objects, and the pages that contained them.
 struct Table {
     objects: Vec<Option<Object>>,
     touched: HashSet<usize>,
 }
 
 impl Table {
-    /// An object lies here from now on, its header before it.
+    /// Notes that an object lies here from now on, with its header before it.
     fn touch(&mut self, address: NonNull<u8>, bytes: usize) {
         let first = (address.as_ptr() as usize - 8) / PAGE_BYTES;
         let last = (address.as_ptr() as usize + bytes.max(1) - 1) / PAGE_BYTES;
@@ -181,7 +182,7 @@ pub fn curves() -> Result<[Vec<Counted>; 2]> {
     Ok([of(0)?, of(1)?])
 }
 
-/// Points of next-fit below and left of which best-fit has one.
+/// Points of next-fit that are dominated by a point of best-fit.
 pub fn dominates() -> Result<String> {
     let [next, best] = curves()?;
     let dominated = |points: &[Counted], by: &[Counted]| {
@@ -193,7 +194,7 @@ pub fn dominates() -> Result<String> {
     Ok(format!("next-fit's {}; best-fit's {}", dominated(&next, &best), dominated(&best, &next)))
 }
 
-/// Best-fit over next-fit at equal o.
+/// Ratios of best-fit to next-fit at equal o.
 pub fn further_along() -> Result<String> {
     let [next, best] = curves()?;
     let ratio = |of: fn(&Counted) -> f64| {
@@ -207,12 +208,12 @@ pub fn further_along() -> Result<String> {
     ))
 }
 
-/// So many values, each a twentieth more than the one before.
+/// This many values, each a twentieth larger than the previous one.
 pub fn growing_by_a_twentieth(least: usize, count: usize) -> Vec<usize> {
     std::iter::successors(Some(least), |value| Some(value + value / 20)).take(count).collect()
 }
 
-/// The growing workload over its births, of next-fit and best-fit.
+/// The growing workload over its births, with next-fit and best-fit.
 pub fn grown() -> Result<Vec<(usize, [Counted; 2])>> {
     let runs = growing_by_a_twentieth(40_000, 16).into_iter().map(|births| {
         let steps = growing(births);
@@ -222,7 +223,7 @@ pub fn grown() -> Result<Vec<(usize, [Counted; 2])>> {
     runs.collect()
 }
 
-/// Steps of a twentieth that top_heap_words does not show.
+/// Steps of a twentieth that do not change top_heap_words.
 pub fn quantised() -> Result<String> {
     let grown = grown()?;
     let [next, best] = [0, 1].map(|policy: usize| {
@@ -231,7 +232,7 @@ pub fn quantised() -> Result<String> {
     Ok(format!("steps of 5 % that leave top_heap_words as it is: next-fit {next}, best-fit {best}"))
 }
 
-/// Touched pages over the heap's.
+/// Ratio of touched pages to the heap's.
 pub fn resident() -> Result<String> {
     let grown = grown()?;
     let [next, best] = [0, 1].map(|policy: usize| {
@@ -248,7 +249,7 @@ pub fn resident() -> Result<String> {
     ))
 }
 
-/// How both policies' parameters compare.
+/// Ratios of both policies' parameters.
 pub fn model() -> Result<String> {
     let fitted = curves()?.map(|runs| {
         let points: Vec<Point> = runs.iter().map(Counted::point).collect();
@@ -257,8 +258,8 @@ pub fn model() -> Result<String> {
     Ok(format!("best-fit / next-fit: {}", parameters(&fitted)))
 }
 
-/// Every cell of the curves and of the growing workload in the real runtime, too; nothing without
-/// OCaml 4.
+/// Compares every cell of the curves and of the growing workload with the real runtime; `None`:
+/// there is no OCaml 4.
 pub fn as_the_real_one() -> Result<Option<String>> {
     let driver = match Driver::build() {
         Err(OCamlError::Missing | OCamlError::Version(_)) => return Ok(None),
@@ -292,13 +293,13 @@ pub fn range(ratios: impl Iterator<Item = f64>) -> String {
     format!("{least:.2} to {most:.2}")
 }
 
-/// How often a value is that of the run before.
+/// Number of values equal to the previous run's.
 pub fn hidden(values: &[f64]) -> String {
     let same = values.windows(2).filter(|pair| pair[0] == pair[1]).count();
     format!("{same} of {}", values.len().saturating_sub(1))
 }
 
-/// The parameters of a curve over those of another, and how far points lie off both.
+/// The parameters of a curve relative to those of another, and the distance of points from both.
 pub fn parameters(fitted: &[(Option<Curve>, Vec<Point>); 2]) -> String {
     let [(Some(next), _), (Some(best), _)] = fitted else { return "no curve fits".into() };
     let off = fitted

@@ -1,9 +1,9 @@
-//! The study of OCaml's best-fit allocator: no points but curves of space against time.
+//! The study of OCaml's best-fit allocator: curves of space against time instead of points.
 //!
 //! Source: S. Dolan, "Memory allocator showdown" (Jane Street, 2020). The real runtime runs
-//! [`programs`] through `heaplab curve` ([`real`]); heaplab's OCaml heap runs workloads of the same
-//! kind, counted and not timed ([`lab`]), so that these rows are tests. [`other`] shows that the
-//! method carries over to Go, a JVM and Node. [`pictures`] draws the document's pictures.
+//! [`programs`] through `heaplab curve` ([`real`]). heaplab's OCaml heap runs workloads of the same
+//! kind, with counts instead of times ([`lab`]), so these rows are tests. [`other`] applies the
+//! method to Go, a JVM and Node. [`pictures`] draws the document's pictures.
 
 mod lab;
 mod other;
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     heaplab_study::main(&STUDY)
 }
 
-/// Measures one claim; `None` where what it runs is not installed.
+/// Measures one claim; `None`: a program that it needs is not installed.
 fn measure(id: &str) -> Result<Option<String>> {
     match id {
         "ocaml.point" => real::points(),

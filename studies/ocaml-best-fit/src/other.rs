@@ -51,7 +51,7 @@ fn words(text: &str) -> Vec<String> {
     text.split(' ').map(str::to_owned).collect()
 }
 
-/// Whether the compiler is there; its errors are errors.
+/// Whether the compiler is installed; its errors are errors.
 fn built(mut build: Command) -> Result<bool> {
     let Ok(output) = build.current_dir(programs::folder()?).output() else { return Ok(false) };
     if !output.status.success() {
@@ -60,7 +60,7 @@ fn built(mut build: Command) -> Result<bool> {
     Ok(true)
 }
 
-/// What `heaplab curve` concludes, and each variant's ends.
+/// The conclusions of `heaplab curve`, and each variant's ends.
 fn said(name: &str, options: &[&str], words: &[String]) -> Result<Option<String>> {
     let json = real::curve(name, options, words)?;
     let mut said = Vec::new();

@@ -1,5 +1,5 @@
 //! The document's pictures as SVG: single points, curves, and memory against heap over iteration
-//! counts; of the real runtime, where OCaml 4 is installed, and of the lab.
+//! counts; for the lab, and for the real runtime if OCaml 4 is installed.
 
 use crate::{lab, programs, real};
 use anyhow::{Context, Result};
@@ -12,9 +12,9 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 72.0;
-/// Colours that people who do not see red and green apart can tell (Okabe and Ito).
+/// Colours that people with red-green blindness can distinguish (Okabe and Ito).
 const COLOURS: [&str; 4] = ["#0072b2", "#d55e00", "#56b4e9", "#e69f00"];
-/// Both policies, as legends have them.
+/// Both policies, by their names in legends.
 const POLICIES: [&str; 2] = ["next-fit", "best-fit"];
 const MIB: f64 = 1_048_576.0;
 
@@ -110,7 +110,7 @@ fn grown(name: &str, runs: &[real::Grown]) -> Graph {
     graph_of_grown(&format!("{name}, run after run"), runs, "memory")
 }
 
-/// Four lines, as the document has them: heap and memory of each policy.
+/// Four lines, as in the document: heap and memory of each policy.
 fn graph_of_grown(title: &str, runs: &[real::Grown], memory: &str) -> Graph {
     let mut series = Vec::new();
     for (policy, name) in POLICIES.iter().enumerate() {
@@ -134,7 +134,7 @@ impl Graph {
             })
         };
         let ((x_least, x_most), (_, y_most)) = (ends(|point| point.0), ends(|point| point.1));
-        // Times and counts begin where they do, memory at nothing.
+        // The x axis begins near the first time or count, the axis of memory at zero.
         let (x_least, x_most) = (x_least * 0.95, x_most * 1.02);
         let y_most = y_most * 1.1;
         let x = |value: f64| LEFT + (value - x_least) / (x_most - x_least) * (WIDTH - LEFT - RIGHT);
@@ -222,7 +222,7 @@ impl Series {
     }
 }
 
-/// Round values between two ends, five or so.
+/// Round values between two ends, about five.
 fn ticks(least: f64, most: f64) -> Vec<f64> {
     let rough = (most - least) / 5.0;
     let magnitude = 10_f64.powf(rough.log10().floor());

@@ -1,15 +1,14 @@
-//! The programs of the real side: ours, compiled once, and some of Debian's that are written in
-//! OCaml.
+//! The programs of the real side: ours, compiled once, and some of Debian's programs in OCaml.
 
 use anyhow::{Context, Result, bail};
 use heaplab_study::in_tree;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A program and what it is to do.
+/// A program and its work.
 pub struct Program {
     pub name: &'static str,
-    /// Its words, to be run in [`folder`].
+    /// Its words, to run in [`folder`].
     pub words: Vec<String>,
 }
 
@@ -23,7 +22,7 @@ const OURS: [(&str, &str, &str); 6] = [
     ("messages", "studies/ocaml-best-fit/programs/messages.ml", "4000 400000"),
 ];
 
-/// Where programs are compiled and run, and results are kept.
+/// The folder of compiled programs and kept results; programs run there.
 pub fn folder() -> Result<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| in_tree("target"), Into::into);
     let folder = target.join("study-ocaml-best-fit");
@@ -32,13 +31,13 @@ pub fn folder() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// What `program` prints; nothing where it is not installed.
+/// The output of `program`; `None`: not installed.
 fn said(program: &str, argument: &str) -> Option<String> {
     let output = Command::new(program).arg(argument).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// All programs that can be run here; none without an OCaml 4.
+/// All programs that can run here; empty without an OCaml 4.
 pub fn all() -> Result<Vec<Program>> {
     let mut programs = ours()?;
     if !programs.is_empty() {
@@ -47,7 +46,7 @@ pub fn all() -> Result<Vec<Program>> {
     Ok(programs)
 }
 
-/// One of ours; nothing without an OCaml 4.
+/// One of ours; `None` without an OCaml 4.
 pub fn one(name: &str) -> Result<Option<Program>> {
     Ok(ours()?.into_iter().find(|program| program.name == name))
 }
@@ -86,7 +85,7 @@ fn compile(name: &str, source: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Debian's programs, each with a file to work on; those that are not installed are left out.
+/// Debian's programs, each with an input file; those not installed are left out.
 fn installed() -> Result<Vec<Program>> {
     let folder = folder()?;
     let mut programs = Vec::new();

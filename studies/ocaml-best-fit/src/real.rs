@@ -1,7 +1,7 @@
-//! The real runtime: programs measured by `heaplab curve`, their counters by `OCAMLRUNPARAM=v`,
-//! their instructions by valgrind.
+//! The real runtime: `heaplab curve` measures programs, `OCAMLRUNPARAM=v` gives their counters,
+//! valgrind their instructions.
 //!
-//! What curves are made of is kept under `target/`, so that claims share it.
+//! The measurements behind curves are kept under `target/`, so that claims share them.
 
 use crate::programs::{self, Program};
 use crate::{OVERHEADS, lab};
@@ -13,11 +13,11 @@ use std::process::{Command, Stdio};
 
 /// The document's default.
 const DEFAULT: usize = 80;
-/// Next-fit and best-fit, as `OCAMLRUNPARAM` names them.
+/// Next-fit and best-fit, by their names in `OCAMLRUNPARAM`.
 const POLICIES: [&str; 2] = ["a=0", "a=2"];
-/// Blocks of a curve: with five a point can be said to be dominated.
+/// Blocks of a curve: five are enough to call a point dominated.
 const BLOCKS: &str = "5";
-/// Megabytes as they are printed.
+/// Bytes of a printed megabyte.
 const MIB: f64 = 1_048_576.0;
 
 /// A setting of a program.
@@ -29,14 +29,14 @@ pub struct Measured {
     pub garbage_bytes: f64,
 }
 
-/// A program's points, policy by policy, one a value of `o`.
+/// A program's points, policy by policy, one for each value of `o`.
 pub struct Measurement {
     pub points: [Vec<Measured>; 2],
-    /// What `heaplab curve --json` printed.
+    /// The output of `heaplab curve --json`.
     pub json: Value,
 }
 
-/// What `heaplab curve` says, with the blocks that are kept for `name`. It runs where programs are.
+/// The result of `heaplab curve`, with the blocks kept for `name`. It runs in the programs' folder.
 pub fn curve(name: &str, options: &[&str], words: &[String]) -> Result<Value> {
     let folder = programs::folder()?;
     let mut command = Command::new(heaplab()?);
@@ -75,7 +75,7 @@ fn points_of(json: &Value, variant: usize) -> Result<Vec<Measured>> {
         .collect())
 }
 
-/// A counter of the runtime, as it prints it at the end, of the program with `parameters`.
+/// A counter that the runtime prints at the end of the program with `parameters`.
 pub fn counter(program: &Program, parameters: &str, name: &str) -> Result<u64> {
     let mut command = Command::new(&program.words[0]);
     command.args(&program.words[1..]).current_dir(programs::folder()?);
@@ -87,8 +87,8 @@ pub fn counter(program: &Program, parameters: &str, name: &str) -> Result<u64> {
         .with_context(|| format!("{}: no {name} in what the runtime printed", program.name))
 }
 
-/// Instructions of the program, as valgrind counts them, and the most words of its heap, as the
-/// runtime does; nothing without valgrind.
+/// Instructions of the program by valgrind's count, and its heap's peak in words by the runtime's;
+/// `None`: there is no valgrind.
 fn counted(program: &Program, parameters: &str) -> Result<Option<(u64, u64)>> {
     let mut command = Command::new("valgrind");
     command.args(["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]);
@@ -104,7 +104,7 @@ fn counted(program: &Program, parameters: &str) -> Result<Option<(u64, u64)>> {
     Ok(Some((number("refs:")?, number("top_heap_words:")?)))
 }
 
-/// A sentence a program, of its curves; nothing where no program can be run.
+/// A sentence for each program about its curves; `None`: no program can run here.
 fn each(say: impl Fn(&Program, &Measurement) -> Result<String>) -> Result<Option<String>> {
     let mut said = Vec::new();
     for program in programs::all()? {
@@ -114,7 +114,7 @@ fn each(say: impl Fn(&Program, &Measurement) -> Result<String>) -> Result<Option
     Ok((!said.is_empty()).then(|| said.join("; ")))
 }
 
-/// Next-fit over best-fit at the document's default.
+/// Ratios of next-fit to best-fit at the document's default.
 pub fn points() -> Result<Option<String>> {
     let nth = OVERHEADS.iter().position(|overhead| *overhead == DEFAULT).unwrap_or_default();
     let said = each(|program, measurement| {
@@ -136,7 +136,7 @@ pub fn points() -> Result<Option<String>> {
     Ok(said.map(|said| format!("next-fit / best-fit at o={DEFAULT}: {said}")))
 }
 
-/// Points of next-fit that have one of best-fit below and left, and the other way round.
+/// Points of next-fit dominated by a point of best-fit, and the reverse.
 pub fn dominates() -> Result<Option<String>> {
     let said = each(|_, measurement| {
         let comparison = &measurement.json["comparisons"][0];
@@ -150,10 +150,11 @@ pub fn dominates() -> Result<Option<String>> {
     }))
 }
 
-/// Programs whose points are counted: one whose blocks have many sizes, and one of few sizes.
+/// Programs with counted points: one with many block sizes, one with few.
 const COUNTED: [&str; 2] = ["strcache", "mapchurn"];
 
-/// [`dominates`] with instructions for time and `top_heap_words` for space, which do not scatter.
+/// [`dominates`] with instructions as time and `top_heap_words` as space; both are the same in
+/// every run.
 pub fn dominates_by_counts() -> Result<Option<String>> {
     let mut said = Vec::new();
     for name in COUNTED {
@@ -190,7 +191,7 @@ pub fn dominates_by_counts() -> Result<Option<String>> {
     )))
 }
 
-/// Best-fit over next-fit at equal o.
+/// Ratios of best-fit to next-fit at equal o.
 pub fn further_along() -> Result<Option<String>> {
     let said = each(|_, measurement| {
         let [next, best] = &measurement.points;
@@ -210,14 +211,14 @@ pub fn further_along() -> Result<Option<String>> {
 const GROWING: [(&str, usize, &[&str]); 2] =
     [("index", 30_000, &[]), ("strcache", 8_000, &["200000"])];
 
-/// Runs of a growing program, each a twentieth longer than the one before.
+/// Runs of a growing program, each a twentieth longer than the previous one.
 const RUNS: usize = 16;
 
 /// A run of a growing program: its argument, and top heap and anonymous bytes of next-fit and
 /// best-fit.
 pub type Grown = (usize, [(f64, f64); 2]);
 
-/// Each growing program over its argument; none without OCaml.
+/// Each growing program over its argument; empty without OCaml.
 pub fn grown() -> Result<Vec<(&'static str, Vec<Grown>)>> {
     let mut all = Vec::new();
     for (name, least, rest) in GROWING {
@@ -247,14 +248,14 @@ pub fn grown() -> Result<Vec<(&'static str, Vec<Grown>)>> {
     Ok(all)
 }
 
-/// A sentence a growing program; nothing where none can be run.
+/// A sentence for each growing program; `None`: none can run here.
 fn each_grown(say: impl Fn(&[Grown]) -> String) -> Result<Option<String>> {
     let said: Vec<_> =
         grown()?.iter().map(|(name, runs)| format!("{name}: {}", say(runs))).collect();
     Ok((!said.is_empty()).then(|| said.join("; ")))
 }
 
-/// Steps of a twentieth that top_heap_words does not show.
+/// Steps of a twentieth that do not change top_heap_words.
 pub fn quantised() -> Result<Option<String>> {
     let said = each_grown(|runs| {
         let [next, best] = [0, 1].map(|policy: usize| {
@@ -265,7 +266,7 @@ pub fn quantised() -> Result<Option<String>> {
     Ok(said.map(|said| format!("steps of 5 % that leave top_heap_words as it is: {said}")))
 }
 
-/// Anonymous bytes over the heap's.
+/// Ratio of anonymous bytes to the heap's.
 pub fn resident() -> Result<Option<String>> {
     let said = each_grown(|runs| {
         let [next, best] = [0, 1].map(|policy: usize| {
@@ -283,7 +284,7 @@ pub fn resident() -> Result<Option<String>> {
     Ok(said.map(|said| format!("anonymous memory / top heap over 16 runs: {said}")))
 }
 
-/// What the three parameters of both policies are to each other, and how far points lie off.
+/// Ratios of both policies' three parameters, and the distance of points from the curves.
 pub fn model() -> Result<Option<String>> {
     let said = each(|_, measurement| {
         let curves = measurement.points.each_ref().map(|points| {

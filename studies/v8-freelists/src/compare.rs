@@ -34,12 +34,12 @@ pub const fn always(name: &'static str) -> Side {
 /// What is compared of two runs.
 pub type Measure = fn(&Outcome) -> f64;
 
-/// What old space had committed at most.
+/// Peak of old space's committed bytes.
 pub fn peak(outcome: &Outcome) -> f64 {
     outcome.peak_committed() as f64
 }
 
-/// What it had committed on average, before collections.
+/// Mean of old space's committed bytes, before collections.
 pub fn average(outcome: &Outcome) -> f64 {
     outcome.mean_committed()
 }
@@ -47,12 +47,12 @@ pub fn average(outcome: &Outcome) -> f64 {
 /// A ratio over programs.
 #[derive(Clone, Debug)]
 pub struct Ratio {
-    /// By program, `None` where the base is zero.
+    /// By program; `None`: the base is zero.
     pub each: Vec<(&'static str, Option<f64>)>,
 }
 
 impl Ratio {
-    /// The geometric mean; 1 of none.
+    /// The geometric mean; 1 if there are no ratios.
     pub fn mean(&self) -> f64 {
         let logs = self.each.iter().filter_map(|(_, ratio)| *ratio).filter(|ratio| *ratio > 0.0);
         crate::sizes::mean(logs.map(f64::ln)).exp()
@@ -80,7 +80,7 @@ impl Ratio {
     }
 }
 
-/// A ratio as a signed percentage; what rounds to zero has no sign.
+/// A ratio as a signed percentage; a value that rounds to zero has no sign.
 pub fn change(ratio: f64) -> String {
     let percent = (ratio - 1.0) * 100.0;
     let text = format!("{percent:+.1}");
@@ -109,8 +109,8 @@ pub fn ratio(kind: Kind, side: Side, base: Side, measure: Measure) -> Result<Rat
     Ok(Ratio { each })
 }
 
-/// Memory of `side` over `base` on real programs: in tabs at most, by session, and on average;
-/// alone at most.
+/// Memory of `side` relative to `base` on real programs: in tabs the peak, by session, and the
+/// mean; alone the peak.
 ///
 /// # Errors
 /// As for [`ratio`].
@@ -131,7 +131,7 @@ pub fn memory_of(kind: Kind, side: Side, base: Side) -> Result<String> {
     ))
 }
 
-/// Counted work of scavenges of `side` over `base`, of programs in tabs.
+/// Counted work of scavenges of `side` relative to `base`, of programs in tabs.
 ///
 /// # Errors
 /// As for [`ratio`].

@@ -1,8 +1,8 @@
-//! What a refill costs towards the end of a cycle: the document's third idea for the future.
+//! The cost of refills towards the end of a cycle: the document's third idea for the future.
 //!
-//! A cycle is the time from one full collection to the next. Its tenths are of the bytes that
-//! linear areas take in it, so that they are the same whatever the program does between. Programs
-//! in tabs, all cycles together.
+//! A cycle is the time from one full collection to the next. Its tenths are tenths of the bytes
+//! that linear areas take in it, so they do not depend on the program's other work. The figures
+//! cover programs in tabs, all cycles together.
 
 use crate::compare::of_kind;
 use crate::recordings::Kind;
@@ -12,7 +12,7 @@ use heaplab_v8::refills::{Found, Refill};
 use std::fmt::Write;
 
 const TENTHS: usize = 10;
-/// Strategies that the table shows where none are named.
+/// Strategies in the table by default.
 const SHOWN: [&str; 4] = ["legacy", "many-origin", "many-fast-path", "many-feedback"];
 
 /// Refills of one tenth of all cycles.
@@ -56,7 +56,7 @@ impl Tenth {
         self.nodes as f64 / self.refills.max(1) as f64
     }
 
-    /// The time that so many of a thousand refills do not exceed, ns.
+    /// The time that `permille` of a thousand refills do not exceed, ns.
     fn ns(&mut self, permille: usize) -> u32 {
         self.ns.sort_unstable();
         let at = (self.ns.len() * permille / 1000).min(self.ns.len().saturating_sub(1));

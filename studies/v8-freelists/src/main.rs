@@ -1,7 +1,7 @@
-//! The study of V8's free-list strategies: how much memory and work each needs on real programs.
+//! The study of V8's free-list strategies: their needs of memory and work on real programs.
 //!
 //! Source: "Reducing heap fragmentation in V8" (V8's heap team, 2019). Its programs were web pages
-//! and Octane in a Chromium that nobody can build again from the document; here they are programs
+//! and Octane, in a Chromium that nobody can build again from the document. Here they are programs
 //! of npm, recorded by `heaplab record --node` ([`recordings`]) and replayed on heaplab's heap of
 //! V8's rules ([`replay`]). Strategies that V8 shipped run in the real V8 too ([`nodes`]).
 
@@ -81,7 +81,7 @@ fn table(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Measures one claim; `None` where what it needs is not installed.
+/// Measures one claim; `None`: a program that it needs is not installed.
 fn measure(id: &str) -> Result<Option<String>> {
     match id {
         "v8.sizes.octane" => sizes::shares(Kind::Synthetic).map(Some),

@@ -1,4 +1,4 @@
-//! The rows of memory and of counted work: the same figures in every run.
+//! The rows of memory and of counted work, the same in every run.
 
 use crate::compare::{
     Measure, Side, always, average, memory, memory_of, never, peak, ratio, regular, scavenges,
@@ -10,7 +10,7 @@ use anyhow::Result;
 use heaplab_v8::page::Category;
 use heaplab_v8::spec::Compact;
 
-/// Measures a row; `None`: it is none of these.
+/// Measures a row; `None`: the row is another module's.
 ///
 /// # Errors
 /// A recording is missing, or a run fails.
@@ -105,7 +105,7 @@ fn both(side: Side, base: Side) -> Result<String> {
     Ok(format!("{}; scavenges: {}", memory(side, base)?, scavenges(side, base)?))
 }
 
-/// What 100 categories on 1,000 pages take: by the document's record, V8's own, and heaplab's.
+/// Bytes of 100 categories on 1,000 pages: by the document's record, in V8, and in heaplab.
 fn overhead() -> String {
     let of = |bytes: usize| format!("{} KB", 100 * 1000 * bytes / 1000);
     let ours = size_of::<Category>();
@@ -118,7 +118,7 @@ fn overhead() -> String {
     )
 }
 
-/// Bytes that full collections copied, of young objects too.
+/// Bytes that full collections copied, those of young objects included.
 fn copied(outcome: &Outcome) -> f64 {
     full_copies(outcome).sum::<u64>() as f64
 }
@@ -155,7 +155,7 @@ fn no_compaction() -> Result<String> {
     ))
 }
 
-/// Searches for 65,536 bytes and more on all programs, by how many nodes they looked at.
+/// Searches for 65,536 bytes and more on all programs, by the number of nodes that they looked at.
 fn over_65k() -> Result<String> {
     let mut places = [0u64; 5];
     for kind in [Kind::Real, Kind::Synthetic, Kind::Session] {

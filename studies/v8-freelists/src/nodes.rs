@@ -1,8 +1,8 @@
 //! The strategies that V8 shipped, in the real V8 7.9 of Node 13.14.0, beside heaplab's heap;
 //! [`equal`] has the V8s of three other Nodes too.
 //!
-//! The driver of the real V8 makes arrays ([`replay::asked`]), so that both sides run the
-//! recordings as arrays here, with full collections at the same places.
+//! The driver of the real V8 makes arrays ([`replay::asked`]). So both sides run the recordings as
+//! arrays here, with full collections at the same places.
 
 use crate::compare::{Ratio, change, of_kind};
 use crate::recordings::{Kind, Step, Workload, installed};
@@ -19,7 +19,7 @@ use std::fmt;
 
 /// The Node whose V8 is 7.9.
 const NODE: &str = "13.14.0";
-/// Blocks of a comparison of times: with six, Wilcoxon's test can tell at 5 %.
+/// Blocks of a comparison of times: six are enough for Wilcoxon's test at 5 %.
 const BLOCKS: usize = 6;
 
 /// The Node of the study's folder, or of `HEAPLAB_NODES`; `None`: there is none.
@@ -63,14 +63,14 @@ fn shared() -> Result<impl Iterator<Item = &'static Workload>> {
     Ok(of_kind(Kind::Real)?.chain(of_kind(Kind::Session)?.take(1)))
 }
 
-/// The most that old space had committed.
+/// Peak of old space's committed bytes.
 fn peak(collections: &[Collection]) -> u64 {
     let states = collections.iter().flat_map(|one| [one.before, one.after]);
     states.map(|state| state.committed_bytes).max().unwrap_or(0)
 }
 
-/// Memory of strategies 1 to 5 against 0 in the real V8, without compaction and with V8's regular
-/// one.
+/// Memory of strategies 1 to 5 relative to 0 in the real V8, without compaction and with V8's
+/// regular one.
 pub fn memory() -> Result<Option<String>> {
     let mut said = Vec::new();
     for (way, compact) in [("never", Compact::Never), ("regular", Compact::Regular)] {
@@ -97,10 +97,10 @@ pub fn memory() -> Result<Option<String>> {
     Ok(Some(said.join("; ")))
 }
 
-/// How many collections leave old space as the real V8 does, without compaction: committed, used
+/// Number of collections that leave old space like the real V8, without compaction: committed, used
 /// and available bytes, in each V8 whose rules heaplab has. heaplab's heap begins with Node's own
-/// objects as they lie in that run, and once more with the one set that heaplab keeps a version.
-/// Needs [`NODE`]; says which other Node is not installed.
+/// objects at their places in that run, and once more with the set that heaplab keeps for the
+/// version. Needs [`NODE`]; names each other Node that is not installed.
 pub fn equal() -> Result<Option<String>> {
     let (mut said, mut kept) = (Vec::new(), Equal::default());
     for version in &VERSIONS {
@@ -124,7 +124,8 @@ pub fn equal() -> Result<Option<String>> {
     )))
 }
 
-/// Collections that left old space equal, of how many, and what the first that did not has.
+/// Number of collections that left old space equal, number of all, and the first difference of each
+/// run.
 #[derive(Default)]
 struct Equal {
     equal: usize,
@@ -142,16 +143,16 @@ impl fmt::Display for Equal {
     }
 }
 
-/// A workload from where Node's own objects lie in each run; `kept` counts the same runs from the
-/// objects that heaplab keeps for the version.
+/// Runs a workload from the places of Node's own objects in each run; `kept` counts the same runs
+/// from the objects that heaplab keeps for the version.
 fn equal_on(workload: &Workload, version: &Version, kept: &mut Equal) -> Result<Equal> {
     let places = replay::schedule(workload, Shape::Array)?;
     let mut as_run = Equal::default();
     for (number, strategy) in strategy::released().iter().enumerate() {
         let real = spec(version.node, number, Compact::Never)?.context("it was there")?;
         let theirs = run(workload, &places, &real)?.collections;
-        // Node's own pages are sorted and swept among the workload's, by their live bytes, which
-        // depend on the workload's slots.
+        // Sorting and sweeping include Node's own pages, by their live bytes, and these depend on
+        // the workload's slots.
         let own = node::own::objects(&real, workload.slots)?.to_toml();
         let own = own::from_toml(&own, version.area_bytes, strategy.minimum_block())
             .map_err(|what| anyhow::anyhow!("Node's own objects: {what}"))?;
@@ -169,7 +170,7 @@ fn equal_on(workload: &Workload, version: &Version, kept: &mut Equal) -> Result<
     Ok(as_run)
 }
 
-/// How many of our forced collections leave old space as theirs do, and the first that does not.
+/// Number of our forced collections that leave old space like theirs, and the first that does not.
 fn ours_against(ours: &[Collection], theirs: &[Collection]) -> Result<(usize, Option<String>)> {
     let ours: Vec<_> = ours.iter().filter(|one| one.cause == "forced").collect();
     anyhow::ensure!(
@@ -190,8 +191,8 @@ fn ours_against(ours: &[Collection], theirs: &[Collection]) -> Result<(usize, Op
     Ok((same, first))
 }
 
-/// Times of one strategy of the real V8 against another, in blocks: V8's own pauses of scavenges,
-/// and processor time of the whole process.
+/// Times of one strategy of the real V8 relative to another, in blocks: V8's own pauses of
+/// scavenges, and CPU time of the whole process.
 pub fn times(mine: usize, base: usize) -> Result<Option<String>> {
     let (mut scavenges, mut cpu) = (Vec::new(), Vec::new());
     for workload in of_kind(Kind::Real)? {
@@ -212,7 +213,7 @@ pub fn times(mine: usize, base: usize) -> Result<Option<String>> {
     Ok(Some(format!("scavenges {}; the whole process {}", told(&scavenges), told(&cpu))))
 }
 
-/// A shift of logarithms of ratios as a change with its interval and Wilcoxon's p.
+/// A shift of logarithms of ratios as a change, with its interval and Wilcoxon's p.
 pub fn told(logs: &[f64]) -> String {
     let Some(shift) = hodges_lehmann(logs, 0.95) else { return "nothing to compare".into() };
     let p = wilcoxon(logs).map_or_else(|| "none".into(), |p| format!("{p:.3}"));

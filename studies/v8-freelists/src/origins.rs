@@ -1,27 +1,27 @@
-//! Who allocates in old space: compiled code, the runtime, or the collector.
+//! The sources of allocations in old space: compiled code, the runtime, or the collector.
 //!
-//! Stock V8 counts no origins. It prints, for each collection, what it promoted and what old space
-//! holds afterwards. Between two scavenges old space grows by promotions and by what the program
-//! allocated there directly; the same program without the optimising compiler (`--no-opt`)
-//! pretenures nothing, so that its direct bytes are the runtime's, and what is more with the
-//! compiler is generated code's (and the compiler's own tables, which cannot be told apart).
-//! Intervals that end with a full collection are left out: old space shrinks there.
+//! Stock V8 counts no origins. For each collection it prints the promoted bytes and old space
+//! afterwards. Between two scavenges old space grows by promotions and by the program's direct
+//! allocations there. Without the optimising compiler (`--no-opt`) the same program pretenures
+//! nothing, so its direct bytes are the runtime's. The additional bytes with the compiler are
+//! generated code's (and the compiler's own tables, which cannot be told apart). Intervals that end
+//! with a full collection are left out: old space shrinks there.
 
 use crate::recordings::{Kind, PROGRAMS, Recorded, folder, installed};
 use anyhow::{Context, Result};
 use std::process::Command;
 
-/// Bytes that came into old space.
+/// Bytes added to old space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Bytes {
     direct: u64,
     promoted: u64,
 }
 
-/// Generated code : runtime : collector, in bytes, the collector's being 1.
+/// Ratio of bytes: generated code : runtime : collector, with the collector's part as 1.
 ///
 /// # Errors
-/// Node fails, or prints something else.
+/// Node fails, or its output has another form.
 pub fn origins(kind: Kind) -> Result<Option<String>> {
     let Some(node) = installed("node13") else { return Ok(None) };
     let mut parts = Vec::new();
@@ -60,8 +60,8 @@ fn bytes(node: &std::path::Path, program: Recorded, flags: &[&str]) -> Result<By
     })
 }
 
-/// Adds up what V8 printed. A collection is one line of `name=value` pairs and then one line a
-/// space, of which old space's counts.
+/// Adds up V8's output. A collection is one line of `name=value` pairs and then one line a space;
+/// old space's line counts.
 fn parse(text: &str) -> Option<Bytes> {
     let mut sum = Bytes::default();
     let (mut before, mut scavenged, mut seen) = (None, None, 0);

@@ -1,4 +1,4 @@
-//! The study's graphs: what old space has committed and used over a workload's life, under three
+//! The study's graphs: committed and used bytes of old space over a workload's life, under three
 //! strategies and V8's three ways of compacting.
 
 use crate::recordings::Workload;

@@ -1,8 +1,8 @@
-//! The recorded programs: which there are, and reading them.
+//! The recorded programs: their list, and reading them.
 //!
-//! Each is a run of `programs/run.cjs`, recorded by `heaplab record --node` and kept without
-//! stacks in `traces/v8`. A folder that `HEAPLAB_V8_RECORDINGS` names is looked at first, so that
-//! larger recordings of the same programs (`record` makes them) go through the same claims.
+//! Each is a run of `programs/run.cjs`, recorded by `heaplab record --node` and kept without stacks
+//! in `traces/v8`. A folder named by `HEAPLAB_V8_RECORDINGS` comes first, so that larger recordings
+//! of the same programs (`record` makes them) go through the same claims.
 
 use anyhow::{Context, Result};
 use heaplab_trace::bundle::{Bundle, BundleWriter, Meta, Selection};
@@ -12,10 +12,10 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What kind of program the document would have it: its claims are about both.
+/// The kind of program in the document's terms: its claims are about both kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A tool at real work: the document's are web pages.
+    /// A tool at real work; the document has web pages.
     Real,
     /// One of Octane's benchmarks.
     Synthetic,
@@ -28,9 +28,9 @@ pub enum Kind {
 pub struct Recorded {
     /// As `run.cjs` names it.
     pub name: &'static str,
-    /// What the document would call it.
+    /// Its kind in the document's terms.
     pub kind: Kind,
-    /// How much of its work is recorded, as `run.cjs` takes it.
+    /// Amount of recorded work, as an argument of `run.cjs`.
     pub times: u32,
 }
 
@@ -60,7 +60,7 @@ const FOLDER: &str = "HEAPLAB_V8_RECORDINGS";
 /// One step of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// An object of so many bytes is born in a slot.
+    /// An object of this many bytes is born in a slot.
     Birth {
         /// The slot.
         slot: u32,
@@ -71,8 +71,8 @@ pub enum Step {
     Death(u32),
 }
 
-/// A recording in memory: births and deaths in order. The recorded collections are left out: they
-/// are the recorder's.
+/// A recording in memory: births and deaths in order. The recorded collections are left out,
+/// because they are the recorder's.
 #[derive(Debug)]
 pub struct Recording {
     /// The program.
@@ -83,7 +83,7 @@ pub struct Recording {
     slots: u32,
 }
 
-/// In a pair of [`Recording`], a death; no object has so many bytes.
+/// Means a death in a pair of [`Recording`]; no object has this many bytes.
 const DEATH: u32 = u32::MAX;
 
 impl Recording {
@@ -118,7 +118,7 @@ impl Recording {
     }
 }
 
-/// Gives objects slots, the one that was left last first.
+/// Gives objects slots; the slot emptied last is reused first.
 #[derive(Default)]
 struct Reader {
     slots: HashMap<u64, u32>,
@@ -150,10 +150,10 @@ impl Reader {
     }
 }
 
-/// What runs on a heap: a recording, or several in turns.
+/// A workload for a heap: a recording, or several in turns.
 #[derive(Debug)]
 pub struct Workload {
-    /// Of the program, or of the session.
+    /// Name of the program, or of the session.
     pub name: &'static str,
     /// What it is made of.
     pub kind: Kind,
@@ -169,12 +169,12 @@ struct Piece {
     from: usize,
     to: usize,
     slot: u32,
-    /// What the program left dies afterwards.
+    /// Whether the program ends here: its remaining objects then die.
     ends: bool,
 }
 
 impl Workload {
-    /// One program, which ends with what it left alive.
+    /// One program, which leaves its remaining objects alive.
     pub fn alone(recording: &'static Recording) -> Workload {
         let to = recording.steps.len();
         Workload {
@@ -185,8 +185,8 @@ impl Workload {
         }
     }
 
-    /// Programs as a browser has pages: in so many tabs, each of which runs so many one after the
-    /// other and drops the one before; tabs take turns of [`TURN_STEPS`]. The next tab begins with
+    /// Programs as pages of a browser: `tabs` tabs run `pages` programs each, one after the other,
+    /// and drop each before the next. Tabs take turns of [`TURN_STEPS`]. The next tab begins with
     /// the next program.
     pub fn session(
         name: &'static str,
@@ -247,13 +247,13 @@ pub fn folder() -> PathBuf {
     heaplab_study::in_tree("studies/v8-freelists")
 }
 
-/// A Node that `npm ci` installed in the study's folder.
+/// The path of a Node that `npm ci` installed in the study's folder.
 pub fn installed(node: &str) -> Option<PathBuf> {
     let path = folder().join("node_modules").join(node).join("bin/node");
     path.is_file().then_some(path)
 }
 
-/// Records programs into `to`: those of `names`, or all; each so many times as much work as the
+/// Records programs into `to`: those of `names`, or all. Each does `scale` times the work of the
 /// kept recordings.
 ///
 /// # Errors
@@ -286,8 +286,7 @@ pub fn record(to: &Path, names: &[String], scale: u32) -> Result<()> {
     Ok(())
 }
 
-/// Writes a recording again without stacks, times and addresses, and without the recorder's own
-/// collections.
+/// Writes a recording again without stacks, times, addresses and the recorder's own collections.
 fn strip(from: &Path, to: &Path, name: &str, times: u32) -> Result<()> {
     let bundle = Bundle::open(from)?;
     let mut writer = BundleWriter::replace(to)?;
@@ -352,7 +351,7 @@ mod tests {
                 }
             }
         }
-        // Three pages a tab, of the two programs in turn.
+        // Three pages a tab, alternating between the two programs.
         assert_eq!(births, 3 * 15_000 + 3 * 5);
         assert!(live.iter().all(|live| !live), "the last page is dropped too");
         assert_eq!(Workload::alone(short).steps().count(), 9);

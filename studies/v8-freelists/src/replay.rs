@@ -1,13 +1,12 @@
-//! A recording on a heap of V8's rules: when it collects, and what a run found.
+//! A recording on a heap of V8's rules: the places of its collections, and the results of a run.
 //!
-//! **When full collections run.** V8 collects when old space reaches a limit that follows from what
-//! lived. Used bytes are the same under each strategy, committed bytes are what is compared, so
-//! the places of full collections are found once a recording ([`schedule`]) and are the same for
-//! all strategies: V8's growing rule of `--predictable-gc-schedule`, under which the document
-//! measured.
+//! **When full collections run.** V8 collects when old space reaches a limit that follows from the
+//! live bytes. Used bytes are the same under each strategy; committed bytes are compared. So the
+//! places of full collections are computed once a recording ([`schedule`]) and are the same for all
+//! strategies: V8's growing rule of `--predictable-gc-schedule`, under which the document measured.
 //!
-//! **Sizes.** A heap of the shape `plain` puts a header of one word before each object; the
-//! recorded bytes have theirs, so that one word less is asked for.
+//! **Sizes.** A heap of the shape `plain` puts a header of one word before each object. The
+//! recorded bytes include a header, so requests are one word smaller.
 
 use crate::recordings::{Step, Workload};
 use anyhow::{Context, Result};
@@ -20,9 +19,9 @@ use heaplab_v8::strategy::Strategy;
 use heaplab_v8::{CountsBy, Spec, V8Heap};
 use std::ptr::NonNull;
 
-/// By how much V8 lets what lived grow under `--predictable-gc-schedule`, in percent.
+/// Growth of the live bytes that V8 allows under `--predictable-gc-schedule`, in percent.
 const GROWTH_PERCENT: u32 = 30;
-/// The header that a plain object has besides its body.
+/// The header of a plain object, before its body.
 const HEADER_BYTES: usize = WORD_BYTES;
 
 /// What a run found.
@@ -32,32 +31,32 @@ pub struct Outcome {
     pub end: SpaceState,
     /// All collections.
     pub collections: Vec<Collection>,
-    /// Work in old space by who asked for it.
+    /// Work in old space by source.
     pub counts: CountsBy,
-    /// Processor time of the run, ns.
+    /// CPU time of the run, ns.
     pub cpu_ns: u64,
 }
 
 impl Outcome {
-    /// The most that old space had committed, before or after a collection or at the end.
+    /// Peak of old space's committed bytes, before or after a collection or at the end.
     pub fn peak_committed(&self) -> u64 {
         let moments = self.collections.iter().flat_map(|one| [one.before, one.after]);
         moments.chain([self.end]).map(|state| state.committed_bytes).max().unwrap_or(0)
     }
 
-    /// Mean of what old space had committed when a collection began and at the end.
+    /// Mean of old space's committed bytes at the starts of collections and at the end.
     pub fn mean_committed(&self) -> f64 {
         let count = self.collections.len() as f64 + 1.0;
         let sum: u64 = self.collections.iter().map(|one| one.before.committed_bytes).sum();
         (sum + self.end.committed_bytes) as f64 / count
     }
 
-    /// Processor time of scavenges, ns.
+    /// CPU time of scavenges, ns.
     pub fn scavenge_ns(&self) -> u64 {
         self.pauses(|kind| kind == "scavenge").sum()
     }
 
-    /// Processor time of full collections, ns.
+    /// CPU time of full collections, ns.
     pub fn full_ns(&self) -> u64 {
         self.pauses(|kind| kind != "scavenge").sum()
     }
@@ -67,7 +66,7 @@ impl Outcome {
         self.pauses(|kind| kind != "scavenge").max().unwrap_or(0)
     }
 
-    /// Processor time between collections, ns.
+    /// CPU time between collections, ns.
     pub fn program_ns(&self) -> u64 {
         self.cpu_ns.saturating_sub(self.scavenge_ns() + self.full_ns())
     }
@@ -102,7 +101,7 @@ impl World for Table {
     }
 }
 
-/// A recording half-way through a heap.
+/// A recording on its way through a heap.
 struct Run {
     heap: V8Heap,
     table: Table,
@@ -139,8 +138,8 @@ impl Run {
     }
 }
 
-/// The body that makes an object of the recorded bytes. The driver of the real V8 can only make
-/// arrays, of 56 bytes at the least: smaller objects become larger than they were.
+/// The body's bytes that give an object the recorded bytes. The real V8's driver can make only
+/// arrays, of at least 56 bytes: smaller objects become larger.
 pub fn asked(bytes: u32, shape: Shape) -> usize {
     let headers = match shape {
         Shape::Plain => HEADER_BYTES,
@@ -158,8 +157,8 @@ pub fn spec(strategy: &Strategy, compact: Compact, shape: Shape) -> Spec {
     spec
 }
 
-/// The steps after which a full collection runs: old space has reached V8's limit. The last one is
-/// after the last step.
+/// The steps after which a full collection runs, because old space has reached V8's limit. The last
+/// one follows the last step.
 ///
 /// # Errors
 /// The heap cannot be made.
@@ -204,7 +203,7 @@ pub fn replay(workload: &Workload, places: &[usize], spec: Spec) -> Result<Outco
     })
 }
 
-/// The same; gives each refill of each cycle that a full collection ends.
+/// The same; returns each refill of each cycle that ends with a full collection.
 ///
 /// # Errors
 /// As for [`replay`].

@@ -1,5 +1,5 @@
-//! Every recording, where its full collections run, and its runs on strategies: each is done once
-//! for all claims.
+//! Every recording, the places of its full collections, and its runs on strategies; each is
+//! computed once for all claims.
 
 use crate::recordings::{Kind, PROGRAMS, Recording, Workload};
 use crate::replay::{self, Outcome};
@@ -46,7 +46,7 @@ pub fn workloads() -> Result<&'static [Workload]> {
 /// A strategy by its name in `heaplab heaps`, or one of this study's own ([`own`]).
 ///
 /// # Errors
-/// There is none.
+/// No strategy has this name.
 pub fn strategy(name: &str) -> Result<Strategy> {
     if let Some(text) = own(name) {
         let described = documented::from_toml(&text).map_err(|error| anyhow::anyhow!("{error}"));
@@ -56,7 +56,7 @@ pub fn strategy(name: &str) -> Result<Strategy> {
     found.with_context(|| format!("heaplab has no strategy {name}"))
 }
 
-/// Strategies of the document that heaplab has no row of: as a file for `v8:file=`.
+/// Strategies of the document that heaplab lacks, as a file for `v8:file=`.
 fn own(name: &str) -> Option<String> {
     let file =
         |minimums: Vec<usize>, rest: &str| Some(format!("minimums = {minimums:?}\n{rest}\n"));
@@ -133,7 +133,7 @@ pub fn refills(workload: &'static Workload, name: &str) -> Result<Vec<Vec<Refill
     replay::refills(workload, &places(workload)?, spec)
 }
 
-/// Where the full collections of a recording run.
+/// The places of a recording's full collections.
 ///
 /// # Errors
 /// The heap fails.

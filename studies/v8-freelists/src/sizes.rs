@@ -11,7 +11,7 @@ const BOUNDS: [u32; 3] = [80, 128, 256];
 pub struct Shares {
     /// Births.
     pub births: u64,
-    /// At or under each of the bounds.
+    /// Sizes at or below each of the bounds.
     pub under: [f64; 3],
     /// Followed by an object of the same size.
     pub same: f64,
@@ -22,7 +22,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Of sizes in the order of births.
+    /// Computes the shares of sizes in the order of births.
     pub fn of(sizes: impl Iterator<Item = u32>) -> Shares {
         let (mut births, mut under, mut large) = (0u64, [0u64; 3], 0);
         let (mut same, mut small, mut same_small) = (0u64, 0u64, 0u64);
@@ -88,7 +88,7 @@ fn of_kind(kind: Kind) -> Result<Vec<(&'static str, Shares)>> {
         .collect())
 }
 
-/// The mean of some figures; 0 of none.
+/// The mean of some figures; 0 without any.
 pub fn mean(values: impl Iterator<Item = f64>) -> f64 {
     let (sum, count) = values.fold((0.0, 0), |(sum, count), value| (sum + value, count + 1));
     sum / f64::from(count.max(1))
@@ -103,7 +103,8 @@ mod tests {
         let shares = Shares::of([24, 24, 88, 88, 300, 16, 24, 70_000].into_iter());
         assert_eq!((shares.births, shares.large), (8, 1));
         assert_eq!(shares.under, [50.0, 75.0, 75.0]);
-        // 24-24 and 88-88 of seven pairs; of four pairs that begin small, one.
+        // The pairs 24-24 and 88-88 of seven; and one of the four pairs that begin with a small
+        // size.
         assert!((shares.same - 200.0 / 7.0).abs() < 1e-9 && shares.same_small == 25.0);
         assert_eq!(Shares::of(std::iter::empty()), Shares::default());
     }

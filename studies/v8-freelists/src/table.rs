@@ -1,6 +1,6 @@
-//! Every strategy on the real programs as one table in Markdown: memory at most against Legacy,
-//! and, of programs in tabs, memory on average, waste, and the work of scavenges and full
-//! collections. `cargo xtask study v8-freelists table [WAY [STRATEGY...]]`.
+//! Every strategy on the real programs as one table in Markdown: peak memory relative to Legacy,
+//! and, for programs in tabs, mean memory, waste, and the work of scavenges and full collections.
+//! `cargo xtask study v8-freelists table [WAY [STRATEGY...]]`.
 
 use crate::compare::{Side, average, change, peak, ratio};
 use crate::recordings::Kind;
@@ -43,7 +43,7 @@ pub fn table(compact: Compact, only: &[String]) -> Result<String> {
     Ok(text)
 }
 
-/// The programs: what they allocate, and what collections find under Legacy.
+/// The programs: their allocations, and the findings of collections under Legacy.
 ///
 /// # Errors
 /// As for [`table`].
@@ -78,8 +78,8 @@ pub fn programs(compact: Compact) -> Result<String> {
     Ok(text)
 }
 
-/// Figures of one strategy over the programs in tabs: bytes before full collections, and counts of
-/// scavenges; bytes moved by full collections.
+/// Figures of one strategy over the programs in tabs: bytes before full collections, counts of
+/// scavenges, and bytes moved by full collections.
 #[derive(Default)]
 struct Sum {
     waste: f64,

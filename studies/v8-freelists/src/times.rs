@@ -1,10 +1,10 @@
 //! The rows of time: one strategy against another in blocks, by Wilcoxon's signed-rank test as in
 //! the document.
 //!
-//! A block is one recording run on both sides, one right after the other, in turns first. Times are
-//! of this thread's processor: of scavenges, of full collections, and of the program between them,
-//! which is the driver too. What a heap of rules takes says how much work a strategy is, not how
-//! fast V8 would be: its objects have no fields, and one task collects.
+//! A block is one recording on both sides, one right after the other; the sides take turns to be
+//! first. Times are this thread's CPU times: of scavenges, of full collections, and of the program
+//! between them, which includes the driver. The times of a heap of rules show a strategy's work,
+//! not V8's speed: its objects have no fields, and one task collects.
 
 use crate::compare::{Side, always, never, of_kind, regular};
 use crate::nodes::told;
@@ -17,11 +17,11 @@ use std::hint::black_box;
 
 /// Blocks of each recording.
 const BLOCKS: usize = 4;
-/// Selections of a category that are timed at once, and how often.
+/// Selections of a category that are timed together, and their number.
 const SELECTIONS: usize = 200_000;
 const ROUNDS: usize = 21;
 
-/// Measures a row; `None`: it is none of these.
+/// Measures a row; `None`: the row is another module's.
 ///
 /// # Errors
 /// A recording is missing, or a run fails.
@@ -90,8 +90,8 @@ fn in_turns(
     }
 }
 
-/// What choosing a category costs among ManyMore's 99: by a loop from the smallest, by halving, by
-/// a table (one entry a word), on the sizes of a recording; least of some rounds, ns a choice.
+/// The cost of choosing a category among ManyMore's 99: by a loop from the smallest, by halving, by
+/// a table (one entry a word), on the sizes of a recording; the least of some rounds, ns a choice.
 fn select() -> Result<String> {
     let all = documented::all();
     let Some(more) = all.iter().find(|strategy| strategy.name == "many-more") else {
