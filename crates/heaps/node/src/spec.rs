@@ -19,7 +19,7 @@ pub const STRATEGIES: [&str; 6] =
 pub const PARAMETERS: [Parameter; 11] = [
     Parameter {
         name: "version",
-        takes: "12.22.1, 13.14.0, 14.0.0, 14.21.3 or another with the strategies",
+        takes: "12.22.1, 13.14.0, 14.0.0, 14.21.3 or another Node with these strategies",
         default: known::VERSION,
         help: "the Node to run the workload in (V8 7.8, 7.9, 8.1, 8.4)",
     },

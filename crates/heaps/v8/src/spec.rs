@@ -130,7 +130,7 @@ pub const PARAMETERS: [Parameter; 12] = [
     Parameter {
         name: "base",
         takes: "a TOML file, or live bytes of pages joined by +",
-        default: "as the version has them",
+        default: "those of the version",
         help: "pages of the runtime's own objects: a file written by own= of node, or full pages that compaction never empties",
     },
     Parameter {
