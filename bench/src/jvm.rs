@@ -21,7 +21,7 @@ pub struct Args {
     heaplab: Option<PathBuf>,
 }
 
-/// What one run took.
+/// The cost of one run.
 #[derive(Clone, Copy, Default)]
 struct Run {
     wall_s: f64,

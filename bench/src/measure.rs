@@ -129,7 +129,7 @@ pub fn through_child(
     Ok(words)
 }
 
-/// What [`child`] wrote.
+/// The figures that [`child`] wrote.
 pub fn read_child(file: &Path) -> Result<Used> {
     let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
     Ok(serde_json::from_str(&text)?)
@@ -167,7 +167,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of at least one value.
+    /// From at least one value.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Spread {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);

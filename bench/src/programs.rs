@@ -10,9 +10,9 @@ use std::process::{Command, Stdio};
 
 /// A program to record.
 pub struct Program {
-    /// As tables call it.
+    /// Its name in tables.
     pub name: &'static str,
-    /// What runs it.
+    /// The command that runs it.
     pub command: Vec<OsString>,
     /// Its standard input.
     pub input: Option<PathBuf>,

@@ -137,7 +137,7 @@ fn is_installed(reader: &Reader) -> bool {
     found
 }
 
-/// How it is measured.
+/// The way of measuring.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub struct Args {

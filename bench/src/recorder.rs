@@ -70,7 +70,7 @@ struct Bench<'a> {
     ways: Vec<Way>,
 }
 
-/// What one run used.
+/// The figures of one run.
 #[derive(Clone, Copy, Default)]
 pub struct Run {
     /// The program.

@@ -19,7 +19,7 @@ use std::process::{Command, Stdio};
 pub const NAME: &str = "starts";
 /// Processes that one run starts.
 const STARTS: usize = 200;
-/// As users record.
+/// The default depth of `heaplab record`.
 const STACK_DEPTH: u32 = 64;
 
 /// The measured recorders, and a folder to write to.

@@ -14,9 +14,9 @@ use anyhow::{Context, Result};
 use heaplab_experiment::results::Estimate;
 use heaplab_experiment::statistics::{bootstrap_apart, hodges_lehmann, lower_quartile};
 
-/// Of every interval.
+/// Confidence of every interval.
 const CONFIDENCE: f64 = 0.95;
-/// Of the bootstrap.
+/// Resamplings of the bootstrap.
 const RESAMPLES: usize = 4000;
 /// Seed of the bootstrap, so that the same runs give the same interval.
 const SEED: u64 = 1;
@@ -32,7 +32,7 @@ const MEMORY_KIB: (f64, f64) = (4096.0, 1024.0);
 /// A run, and the plain runs just before and after it.
 #[derive(Clone, Copy, Default)]
 pub struct Beside {
-    /// In one of the ways.
+    /// The run in one of the ways.
     pub run: Run,
     /// The plain run before.
     pub before: Used,
@@ -42,9 +42,9 @@ pub struct Beside {
 
 /// The measurements of one program.
 pub struct Table<'a> {
-    /// Of the program.
+    /// The program's name.
     pub name: &'static str,
-    /// In which it ran.
+    /// The ways in which it ran.
     pub ways: &'a [Way],
     /// For each repetition a run in each way.
     pub rows: Vec<Vec<Beside>>,
@@ -189,7 +189,7 @@ impl Table<'_> {
         self.rows.iter().map(|row| run(&row[place].run).cpu_s).collect()
     }
 
-    /// Of the plain runs, each once.
+    /// A figure of the plain runs, each once.
     fn plain(&self, of: impl Fn(&Used) -> f64) -> Vec<f64> {
         self.rows.iter().flatten().map(|beside| of(&beside.after)).collect()
     }

@@ -66,7 +66,7 @@ pub fn bench(heaplab: &Path, program: &Program, reps: usize, folder: &Path) -> R
     Ok(bundle)
 }
 
-/// Of all files in the folder.
+/// Bytes of all files in the folder.
 fn bytes_in(folder: &Path) -> Result<u64> {
     std::fs::read_dir(folder)?.try_fold(0, |sum, entry| Ok(sum + entry?.metadata()?.len()))
 }

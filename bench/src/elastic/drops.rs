@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 /// The bytes at one drop.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub struct Drop {
-    /// After how many events.
+    /// Number of events before it.
     pub event: usize,
     /// Arenas alive.
     pub arenas: usize,
@@ -42,12 +42,11 @@ pub struct Drop {
     pub spare_bytes: usize,
     /// Whole pages if each arena had pages of its own, with no gap except in its last page.
     pub own_pages_bytes: usize,
-    /// Parts of the live arenas' committed bytes: heads and links, bytes still to be bumped
-    /// through, leftovers.
+    /// Heads and links within the live arenas' committed bytes.
     pub overhead_bytes: usize,
-    /// See above.
+    /// Bytes still to be bumped through.
     pub window_bytes: usize,
-    /// See above.
+    /// Bytes of leftovers.
     pub leftover_bytes: usize,
     /// Committed bytes of HotSpot's arenas (all of the standard kind, aggressive reclaim) after the
     /// purge.

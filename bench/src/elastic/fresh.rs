@@ -63,7 +63,7 @@ fn placements() -> [Fills; PLACEMENTS] {
     ]
 }
 
-/// What was measured.
+/// The measurement.
 #[derive(Debug, serde::Serialize)]
 pub struct Fresh {
     /// The ratio of the sums over all placements, as ns an allocation.

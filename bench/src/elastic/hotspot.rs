@@ -15,7 +15,7 @@ use heaplab_metaspace::spec::Spec;
 use std::collections::HashMap;
 use std::ptr::NonNull;
 
-/// What was replayed.
+/// The replayed recordings.
 pub const TRACES: [&str; 2] = ["churn", "jruby"];
 /// HotSpot's side of the samples was recorded with each of these policies.
 pub const POLICIES: [&str; 3] = ["balanced", "aggressive", "none"];
@@ -25,11 +25,11 @@ const SAMPLED_EVERY: usize = 2000;
 /// Number of equal results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Alike {
-    /// So many,
+    /// Number of equal results.
     pub equal: usize,
     /// Number of compared results. A result on only one side counts as unequal.
     pub of: usize,
-    /// Where it differs first.
+    /// The first difference.
     pub difference: Option<String>,
 }
 
@@ -211,7 +211,7 @@ pub fn decisions(trace: &str) -> Result<Alike> {
 /// The old metaspace beside JDK 11 at one of its drops.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub struct OldDrop {
-    /// Which cycle of the program.
+    /// The program's cycle.
     pub cycle: u64,
     /// Used bytes, as the JVM said.
     pub used_bytes: u64,

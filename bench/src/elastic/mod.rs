@@ -74,7 +74,7 @@ struct Figures {
     threads: Vec<(usize, threads::Threads)>,
 }
 
-/// What `--only` chooses from.
+/// The choices of `--only`.
 const PARTS: [&str; 9] =
     ["hotspot", "space", "drops", "settings", "reuse", "fresh", "large", "replay", "threads"];
 

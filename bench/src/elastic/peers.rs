@@ -90,7 +90,7 @@ impl Elastic {
         Elastic { known, ..self }
     }
 
-    /// What each live arena has.
+    /// The figures of each live arena.
     pub fn statistics(&self) -> impl Iterator<Item = ArenaStatistics> {
         self.arenas.iter().flatten().map(Arena::statistics)
     }
@@ -246,7 +246,7 @@ impl Placed {
     /// huge page, and the last page is whole.
     const ALIGN_BYTES: usize = 2 << 20;
 
-    /// As these blocks lie.
+    /// Memory laid out like these blocks.
     pub fn like(blocks: &[*mut u8], huge_pages: bool) -> anyhow::Result<Placed> {
         let (Some(first), Some(last)) = (blocks.iter().min(), blocks.iter().max()) else {
             anyhow::bail!("there are no blocks")

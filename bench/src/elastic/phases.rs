@@ -6,7 +6,7 @@ use anyhow::Result;
 use heaplab_elastic::{Growth, Options, Space};
 
 const PHASES: usize = 12;
-/// What lives in a phase.
+/// Live bytes of a phase.
 const LIVE_BYTES: usize = 1_000_000;
 
 /// Bytes live in a phase, and bytes committed after the last one.

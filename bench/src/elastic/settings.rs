@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// The word that asks a child for one of [`SETTINGS`].
 pub const CHILD: &str = "settings";
-/// What is replayed.
+/// The replayed recording.
 const RECORDING: &str = "churn";
 /// Granules, KB.
 pub const GRANULES_KB: [usize; 3] = [4, 16, 64];
@@ -54,7 +54,7 @@ const SETTINGS: [(&str, usize, Reclaim); 8] = [
 pub struct Replay {
     /// CPU time of the program's thread, ns an event.
     pub own_ns: f64,
-    /// Of all threads, ns an event.
+    /// CPU time of all threads, ns an event.
     pub all_ns: f64,
     /// Largest ratio of committed bytes to live requested ones at a drop.
     pub committed_to_live: f64,
@@ -71,9 +71,9 @@ pub struct Replay {
 /// The printed figures of [`UncommitTimes`], ns.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Times {
-    /// Of the program's thread.
+    /// Time of the program's thread.
     pub own_ns: u64,
-    /// Of the space's.
+    /// Time of the space's own thread.
     pub background_ns: u64,
     /// The longest at a time.
     pub longest_ns: u64,

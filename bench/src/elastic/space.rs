@@ -29,7 +29,7 @@ pub const TINY: &str = "tiny ";
 const TINY_ARENAS: usize = 50_000;
 const TINY_BLOCKS: usize = 3;
 
-/// What is asked for.
+/// The requests of a measurement.
 struct Asked<'a> {
     arenas: usize,
     blocks: usize,
@@ -53,11 +53,11 @@ impl Asked<'_> {
 /// The figures of one process. Bytes are RssAnon above the start.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Measured {
-    /// Which heap.
+    /// The heap.
     pub heap: String,
-    /// Which order.
+    /// The order.
     pub order: String,
-    /// What was asked for.
+    /// Requested bytes.
     pub requested_bytes: usize,
     /// Requested bytes live after the drop.
     pub live_bytes: usize,

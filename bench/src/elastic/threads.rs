@@ -35,14 +35,14 @@ const ARENAS_A_LOOK: usize = 25;
 /// Steps of arithmetic between two looks.
 const STEPS_A_LOOK: u64 = 4_000;
 
-/// What a worker does during a window.
+/// A worker's work during a window.
 #[derive(Clone, Copy, Debug)]
 enum Task {
     Arenas,
     Arithmetic,
 }
 
-/// What it did.
+/// The work done.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Done {
     /// Allocations, or steps of arithmetic.
@@ -84,25 +84,24 @@ pub struct Threads {
     pub rounds: usize,
     /// One thread, ns an allocation by elapsed time: the median.
     pub one_ns: f64,
-    /// Two threads in one space, as multiples of one thread's throughput, by elapsed time and by
-    /// CPU time (which leaves out waits for other programs and for locks).
+    /// Two threads in one space, as a multiple of one thread's throughput, by elapsed time.
     pub by_clock: Middle,
-    /// See above.
+    /// The same by CPU time, which leaves out waits for other programs and for locks.
     pub by_cpu: Middle,
     /// The same for two processes with a space each.
     pub processes_by_clock: Middle,
-    /// See above.
+    /// The same by CPU time.
     pub processes_by_cpu: Middle,
     /// Arithmetic on two threads.
     pub arithmetic: Middle,
     /// Two threads' throughput in one space divided by two processes'.
     pub to_processes_by_clock: Middle,
-    /// See above.
+    /// The same by CPU time.
     pub to_processes_by_cpu: Middle,
-    /// Number of times that a thread of two gave up its processor by itself in a million
-    /// allocations, and its page faults in a million.
+    /// Number of times that a thread of two gave up its processor by itself, in a million
+    /// allocations.
     pub waits_per_million: f64,
-    /// See above.
+    /// Its page faults in a million allocations.
     pub faults_per_million: f64,
 }
 
@@ -308,7 +307,7 @@ pub fn worker_child(at_a_time: &str, processor: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whose throughput is measured.
+/// The measured threads or processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// One of the threads.

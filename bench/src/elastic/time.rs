@@ -169,7 +169,7 @@ fn stalls() -> u64 {
     wanted.filter_map(|(_, count)| count.parse::<u64>().ok()).sum()
 }
 
-/// What one replay took.
+/// The cost of one replay.
 #[derive(Clone, Copy, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Replayed {
     /// ns an event.
@@ -318,7 +318,7 @@ const COMPARED: [(usize, usize); 17] = [
 pub struct Replays {
     /// Our setting, or the first of the pair.
     pub setting: &'static str,
-    /// Who it is compared with.
+    /// The heap of the comparison.
     pub peer: &'static str,
     /// ns an event.
     pub ratio: Ratio,
@@ -392,7 +392,7 @@ fn have_memory_ready(bytes: usize) -> Result<()> {
 /// A heap needs less than this many times the bytes that a recording requests in all.
 const READY_SHARE: usize = 2;
 
-/// What [`FAST_KINDS`] says.
+/// The arenas of [`FAST_KINDS`].
 fn fast_by_kind(recording: &Recording) -> Elastic {
     let growth =
         recording.class.iter().map(|class| if *class { CLASS_GROWTH } else { NON_CLASS_GROWTH });

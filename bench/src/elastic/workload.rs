@@ -100,7 +100,7 @@ pub struct Recording {
     pub blocks: Vec<(u32, u32)>,
     /// By arena: the blocks that die with it, in order of birth.
     pub dying: Vec<Vec<u32>>,
-    /// How many arenas it numbers.
+    /// Number of arenas.
     pub arenas: usize,
     /// By arena: whether it lies in class space. A JVM knows this when it makes an arena.
     pub class: Vec<bool>,

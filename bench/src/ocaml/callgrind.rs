@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-/// What callgrind counted.
+/// The counts of callgrind.
 #[derive(Debug, Default)]
 pub struct Counted {
     /// Instructions of the whole process.

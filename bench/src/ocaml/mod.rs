@@ -73,7 +73,7 @@ pub fn run(args: &Args) -> Result<()> {
     bounds.finish()
 }
 
-/// What a run of ours says.
+/// The figures of one of our runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Ours {
     counters: Counters,
@@ -83,7 +83,7 @@ struct Ours {
 }
 
 impl Ours {
-    /// As the runtime says it.
+    /// In the runtime's form.
     fn report(&self) -> Report {
         Report { counters: self.counters, placement: self.placement }
     }

@@ -16,7 +16,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// What is measured.
+/// The measured work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum One {
     /// Parsing into columns, with the best instructions available.
@@ -81,7 +81,7 @@ impl One {
     }
 }
 
-/// What one process measured.
+/// The figures of one process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Measured {
     pub wall_s: f64,
@@ -206,7 +206,7 @@ fn index_of(bytes: &[u8], path: &Path) -> Result<memmap2::Mmap> {
     Ok(unsafe { memmap2::Mmap::map(&file)? })
 }
 
-/// As the command line reads.
+/// The settings of the command line.
 fn by_2() -> (ReadOptions, Options) {
     let read = ReadOptions { threads: 2, ..ReadOptions::default() };
     (read, Options { threads: 2, ..Options::default() })
@@ -269,7 +269,7 @@ pub(super) fn thread_cpu_s() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// What this process has used so far.
+/// This process's figures so far.
 struct ProcessUsed {
     cpu_s: f64,
     system_s: f64,

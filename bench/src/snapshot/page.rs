@@ -13,7 +13,7 @@ use heaplab_snapshot::{ReadOptions, Snapshot};
 use heaplab_snapshot_view::page::{Opened, Page};
 use std::path::Path;
 
-/// What an answer may take.
+/// Bound on the time of an answer.
 const BOUND_MS: f64 = 100.0;
 /// Memory of the open page relative to its summary's: the same, except for an answer on its way.
 const MEMORY_BOUND: f64 = 1.05;

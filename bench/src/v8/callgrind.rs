@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What a profile says.
+/// A profile's content.
 #[derive(Debug, Default)]
 pub struct Profile {
     names: Vec<String>,

@@ -50,7 +50,7 @@ pub struct Args {
     probe: probe::Args,
 }
 
-/// What is measured.
+/// The measured parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Part {
     /// Instructions by mechanism

@@ -21,7 +21,7 @@ pub struct CellRequest {
     pub cores: Vec<u32>,
     /// The runtime whose messages are requested.
     pub runtime: Option<Runtime>,
-    /// Where a JVM tells.
+    /// The folder for a JVM's logs.
     pub logs: Option<PathBuf>,
     /// Statuses other than 0 that count as success.
     pub ignore_failure: IgnoredStatuses,
@@ -29,11 +29,11 @@ pub struct CellRequest {
     pub output: Output,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CellReport {
-    /// It ran.
+    /// The run succeeded.
     Measured(Box<Measure>),
     /// The run failed: a point of the result.
     Failed(Failure),
@@ -42,7 +42,7 @@ pub enum CellReport {
 }
 
 impl CellReport {
-    /// What was measured.
+    /// The figures, if the run succeeded.
     pub fn measure(&self) -> Option<&Measure> {
         match self {
             CellReport::Measured(measure) => Some(measure),
@@ -51,7 +51,7 @@ impl CellReport {
     }
 }
 
-/// How a run failed.
+/// The failure of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Failure {
     /// In words.
@@ -60,7 +60,7 @@ pub struct Failure {
     pub timed_out: bool,
     /// Its program could not be started at all. No other setting changes this.
     pub not_started: bool,
-    /// How long it ran.
+    /// Elapsed time until then.
     pub wall_ns: u64,
     /// Largest memory seen.
     pub peak_bytes: u64,
@@ -69,7 +69,7 @@ pub struct Failure {
 /// Figures of one run, all processes of the command together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measure {
-    /// From start to end of the command.
+    /// Elapsed time from start to end of the command.
     pub wall_ns: u64,
     /// User time.
     pub user_ns: u64,
@@ -106,7 +106,7 @@ pub struct Measure {
     pub series: Vec<Look>,
     /// Names of processes that still ran at the command's end, and were ended then.
     pub left_behind: Vec<String>,
-    /// What the runtime told.
+    /// The runtime's report.
     pub collections: Option<Collections>,
 }
 

@@ -55,7 +55,7 @@ fn values_of<'a>(option: &str, words: &[&'a str]) -> Option<impl Iterator<Item =
     Some(rest.into_iter())
 }
 
-/// What both begin with.
+/// The common beginning of both.
 fn shared<'a>(one: &'a str, other: &str) -> &'a str {
     let differs = one.char_indices().zip(other.chars()).find(|((_, one), other)| one != other);
     match differs {

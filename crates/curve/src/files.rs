@@ -35,7 +35,7 @@ pub struct File<'a> {
     pub path: &'a Path,
     /// Whether a terminal cannot show it.
     pub is_binary: bool,
-    /// What it holds.
+    /// The content.
     pub content: io::Result<Vec<u8>>,
 }
 

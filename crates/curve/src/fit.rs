@@ -21,7 +21,7 @@ pub struct Point {
     pub garbage: Option<f64>,
 }
 
-/// How a curve was fitted.
+/// The method of a fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// By two straight lines over the known garbage of collections.
@@ -43,7 +43,7 @@ pub struct Curve {
     pub k: f64,
     /// Bytes of heap a byte of garbage.
     pub m: f64,
-    /// How.
+    /// The method of the fit.
     pub method: Method,
 }
 

@@ -123,7 +123,7 @@ impl<'a> Replays<'a> {
         }
     }
 
-    /// What the driver alone takes.
+    /// The driver's own time of a pass.
     fn driver_ns(&self) -> Result<u64, Stopped> {
         if let Some(ns) = *self.driver_ns.borrow() {
             return Ok(ns);

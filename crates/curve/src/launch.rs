@@ -4,7 +4,7 @@ use crate::plan::{CellId, Join, Plan, Variant, place_of};
 use crate::vary::{Target, Vary};
 use serde::{Deserialize, Serialize};
 
-/// How a process is started.
+/// The command line of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
     /// The program and its arguments.

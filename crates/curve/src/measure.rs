@@ -257,7 +257,7 @@ fn said(status: ExitStatus, tail: &VecDeque<String>) -> String {
     describe(status, line.map_or("", String::as_str))
 }
 
-/// What was heard on a stream.
+/// The lines of a stream.
 struct Heard {
     teller: Option<Teller>,
     /// The reason why a part of the stream is missing in its copy.

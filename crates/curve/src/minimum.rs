@@ -24,14 +24,14 @@ pub struct Minimum {
     pub least: Option<String>,
     /// The largest setting seen to fail; `None`: no setting failed.
     pub fails: Option<String>,
-    /// How that failed.
+    /// The failure of this setting.
     pub failure: Option<String>,
 }
 
 /// The reason why a range cannot be bisected.
 #[derive(Debug, thiserror::Error)]
 pub enum MinimumError {
-    /// Its values are no numbers.
+    /// The values are not numbers.
     #[error("--min-heap needs a range of numbers: {0} is none")]
     NoNumber(String),
     /// The source ended.

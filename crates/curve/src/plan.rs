@@ -79,7 +79,7 @@ pub enum Join {
 }
 
 impl Join {
-    /// Of a variable, by its name.
+    /// The way for a variable of this name.
     pub fn of(name: &str) -> Join {
         match name {
             "OCAMLRUNPARAM" | "CAMLRUNPARAM" | "GODEBUG" => Join::Comma,
@@ -186,7 +186,7 @@ pub fn place_of(words: &[String], name: &str) -> Option<usize> {
     words.iter().position(|word| word.contains(&place))
 }
 
-/// Which time is meant.
+/// A measure of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimeMeasure {
@@ -209,7 +209,7 @@ impl FromStr for TimeMeasure {
     }
 }
 
-/// Which space is meant.
+/// A measure of space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SpaceMeasure {
@@ -238,7 +238,7 @@ impl FromStr for SpaceMeasure {
     }
 }
 
-/// How to measure.
+/// The settings of a measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// Blocks.
@@ -249,9 +249,9 @@ pub struct Settings {
     pub seed: u64,
     /// Share of intervals that must hold the true value.
     pub confidence: f64,
-    /// Which time.
+    /// The measure of time.
     pub time: TimeMeasure,
-    /// Which space.
+    /// The measure of space.
     pub space: SpaceMeasure,
     /// Whether to measure each variant without the varied value too.
     pub default: bool,
@@ -281,17 +281,17 @@ pub struct CellId {
 /// An experiment.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What is varied.
+    /// The varied value.
     pub vary: Vary,
-    /// Whose curves.
+    /// The variants, each with a curve.
     pub variants: Vec<Variant>,
-    /// How.
+    /// The settings of the measurement.
     pub settings: Settings,
     /// The runtime asked to report its collections.
     pub runtime: Option<Runtime>,
     /// This machine's part: blocks whose number modulo `.1` is `.0`.
     pub shard: (u32, u32),
-    /// Where block files are kept.
+    /// The folder of block files.
     pub results: Option<PathBuf>,
     /// Identifies the programs that run.
     pub code_version: String,

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 #[error("{0}")]
 pub struct AskedWrongly(pub String);
 
-/// What a user asks.
+/// A user's question.
 #[derive(Clone, Debug, Default)]
 pub struct Question {
     /// The command's words; empty for the lab's heaps.
@@ -36,7 +36,7 @@ pub struct Question {
     pub settings: Settings,
     /// This machine's part.
     pub shard: Option<(u32, u32)>,
-    /// Where block files are kept.
+    /// The folder of block files.
     pub results: Option<PathBuf>,
 }
 

@@ -22,11 +22,11 @@ pub struct Results {
     /// The workload, if heaps of the lab ran; `None`: a command ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workload: Option<Workload>,
-    /// How to measure.
+    /// The settings of the measurement.
     pub settings: crate::plan::Settings,
     /// The runtime that reported its collections, and the way of asking it.
     pub runtime: Option<RuntimeTold>,
-    /// Where.
+    /// The machine of the measurement.
     pub machine: Machine,
     /// Blocks with at least one cell.
     pub blocks: u32,
@@ -34,11 +34,11 @@ pub struct Results {
     pub variants: Vec<VariantResult>,
     /// Variants against the first.
     pub comparisons: Vec<Comparison>,
-    /// What was asked for a budget.
+    /// The answer for a budget.
     pub budget: Option<BudgetAnswer>,
     /// Sentences.
     pub verdict: Vec<String>,
-    /// What limits them.
+    /// The limits of the verdict.
     pub cautions: Vec<String>,
     /// The reason why the experiment ended before its last block.
     pub ended: Option<String>,
@@ -56,7 +56,7 @@ impl Results {
 pub struct RuntimeTold {
     /// Its name.
     pub name: String,
-    /// How it was asked.
+    /// The way of asking it.
     pub question: String,
     /// Whether it reported in every run.
     pub answered: bool,
@@ -94,7 +94,7 @@ pub struct PointResult {
     pub medians: Medians,
     /// Runs that failed.
     pub failures: u32,
-    /// How the last of them failed.
+    /// The reason of the last failure.
     pub failure: Option<String>,
     /// A point that needs less space and less time.
     pub dominated_by: Option<String>,
@@ -172,7 +172,7 @@ pub struct LinePoint {
 pub struct Comparison {
     /// The variant.
     pub variant: String,
-    /// What it is compared with.
+    /// The variant of the comparison.
     pub baseline: String,
     /// The variant's space over the baseline's at equal time.
     pub space_at_equal_time: Option<Ratio>,
@@ -197,7 +197,7 @@ pub struct Ratio {
     pub at: Vec<(f64, Estimate)>,
 }
 
-/// What to take for a budget.
+/// The choice for a budget.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct BudgetAnswer {
     /// The budget as it was given.

@@ -31,13 +31,13 @@ pub struct Block {
 /// One cell of a block.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BlockCell {
-    /// Which.
+    /// The cell's identity.
     pub cell: CellId,
-    /// What came of it.
+    /// The result.
     pub report: CellReport,
 }
 
-/// How far an experiment is.
+/// The progress of an experiment.
 #[derive(Clone, Debug)]
 pub struct Progress {
     /// Cells done.
@@ -46,7 +46,7 @@ pub struct Progress {
     pub total: u32,
     /// Cells that earlier calls had done, among those done.
     pub known: u32,
-    /// What runs now.
+    /// The running cell.
     pub now: String,
 }
 

@@ -77,7 +77,7 @@ impl Runtime {
         }
     }
 
-    /// How it is called.
+    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Runtime::Ocaml => "OCaml",

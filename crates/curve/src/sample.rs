@@ -133,7 +133,7 @@ impl Samples {
         Samples { cells, values, points }
     }
 
-    /// How many blocks there are.
+    /// Number of blocks.
     pub fn blocks(&self) -> usize {
         self.values.first().map_or(0, Vec::len)
     }

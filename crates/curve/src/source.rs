@@ -63,9 +63,9 @@ pub struct Hooks {
 pub struct Commands<'a> {
     /// The executable that measures, usually this one.
     pub executable: PathBuf,
-    /// What makes it serve a cell.
+    /// Arguments that make the executable measure.
     pub arguments: Vec<String>,
-    /// What runs around cells.
+    /// Commands around cells.
     pub hooks: Hooks,
     /// The file on the command's standard input.
     pub input: Option<PathBuf>,
@@ -329,7 +329,7 @@ fn filled(text: &str, plan: &Plan, cell: CellId) -> String {
     }
 }
 
-/// Where the cell's output goes.
+/// The destination of the cell's output.
 fn output(plan: &Plan, cell: CellId) -> Output {
     match &plan.settings.output {
         Output::File(name) => Output::File(filled(name, plan, cell)),

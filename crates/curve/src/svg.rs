@@ -215,7 +215,7 @@ fn axes(out: &mut String, scale: &Scale, results: &Results) {
     );
 }
 
-/// What the axes show, in words.
+/// The measures on the axes, in words.
 pub fn names(results: &Results) -> (&'static str, &'static str) {
     use crate::plan::{SpaceMeasure, TimeMeasure};
     let time = match results.settings.time {

@@ -119,7 +119,7 @@ fn range(estimate: Estimate, text: impl Fn(f64) -> (String, &'static str)) -> St
     }
 }
 
-/// What bisection found.
+/// The results of bisection.
 pub fn minima(found: &[Minimum], columns: usize) -> String {
     let sentence = |found: &Minimum| {
         let name =

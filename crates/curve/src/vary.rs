@@ -15,7 +15,7 @@ use std::fmt;
 /// Most values of one range: a setting is a fresh process in every block.
 pub const VALUES_MAX: usize = 1_000;
 
-/// Where the value goes.
+/// The place of the value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
@@ -29,7 +29,7 @@ pub enum Target {
 /// A range of values and the text around it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Vary {
-    /// Where the value goes.
+    /// The place of the value.
     pub target: Target,
     /// Text before the value.
     pub before: String,
@@ -42,7 +42,7 @@ pub struct Vary {
 /// A range that cannot be parsed, with the place of the mistake.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct RangeError {
-    /// What was given.
+    /// The given text.
     pub text: String,
     /// Characters before the place.
     pub at: usize,

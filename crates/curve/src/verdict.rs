@@ -16,7 +16,7 @@ use heaplab_experiment::statistics::median;
 use heaplab_experiment::verdict::DEBUG_BUILD;
 use heaplab_text::words::{bytes, plural};
 
-/// What there is to spend.
+/// The limit of a user's time or space.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Budget {
     /// Bytes, as they were given.

@@ -37,7 +37,7 @@ pub enum DarkMatterError {
 /// Some blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Blocks {
-    /// How many.
+    /// Number of blocks.
     pub count: u64,
     /// Their usable bytes.
     pub usable_bytes: u64,

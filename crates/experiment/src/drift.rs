@@ -23,7 +23,7 @@ const NOISE: f64 = 0.01;
 /// A change of a machine's speed: the factor on each cell's time, in the order of the cells.
 #[derive(Clone, Copy, Debug)]
 enum Load {
-    /// It does not.
+    /// No change.
     Quiet,
     /// Everything takes 2 % longer from cell to cell: 80 % in ten blocks of four cells.
     Rising,
@@ -44,7 +44,7 @@ struct Simulated {
 /// The second heap.
 #[derive(Clone, Copy, Debug)]
 struct Second {
-    /// Its time over that of the first one.
+    /// Its time relative to the first one's.
     ratio: f64,
     /// Its sensitivity to the machine: a heap with more cache misses feels a change more.
     sensitivity: f64,

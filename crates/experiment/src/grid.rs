@@ -26,7 +26,7 @@ const MARGINS: usize = 2;
 /// The results of one workload, under a name that no other has.
 #[derive(Clone, Debug)]
 pub struct Named {
-    /// What its column is called.
+    /// The name of its column.
     pub name: String,
     /// The results. All have the same heaps in the same order.
     pub results: Results,

@@ -183,7 +183,7 @@ pub enum KeptError {
     /// The file cannot be read.
     #[error("{}: cannot read: {source}", path.display())]
     Io {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// The system's reason.
         source: std::io::Error,
@@ -191,7 +191,7 @@ pub enum KeptError {
     /// The file is larger than results are.
     #[error("{}: {bytes} bytes; the results of a replay are never that large", path.display())]
     TooLarge {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// Its size.
         bytes: u64,
@@ -199,7 +199,7 @@ pub enum KeptError {
     /// The file holds something else.
     #[error("{}: not the results of heaplab replay --json: {source}", path.display())]
     Malformed {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// The expectation, and the place.
         source: serde_json::Error,
@@ -207,7 +207,7 @@ pub enum KeptError {
     /// Results of an older or newer heaplab.
     #[error("{}: results of version {found}, expected {RESULTS_VERSION}", path.display())]
     Version {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// Its version.
         found: u32,
@@ -261,7 +261,7 @@ mod tests {
         panic!("{error}");
     }
 
-    /// What `heaplab replay --space` would find after `both`.
+    /// The results of `heaplab replay --space` after `both`.
     fn space_of(both: &Results) -> Results {
         let mut space = both.clone();
         space.heaps.iter_mut().for_each(|heap| heap.time = None);
@@ -362,7 +362,7 @@ mod tests {
         let newer = Results { measured_unix_s: 5, ..fewer.clone() };
         keep(bundle.path(), &newer).unwrap();
         assert_eq!(kept(), [newer, both.clone()]);
-        // With threads the figure is another one.
+        // Results with threads are figures of another kind.
         let mut threads = fewer.clone();
         threads.settings.threads = true;
         keep(bundle.path(), &threads).unwrap();

@@ -31,9 +31,9 @@ pub struct Pair {
 /// The results of a pair.
 #[derive(Clone, Debug, Serialize)]
 pub struct PairResults {
-    /// Of the recorded workload.
+    /// Results of the recorded workload.
     pub before: Results,
-    /// Of the changed one.
+    /// Results of the changed one.
     pub after: Results,
     /// Each heap with the changed workload against itself with the recorded one; ratios below 1
     /// mean less. Of time: ns of whole runs.
@@ -47,9 +47,9 @@ pub struct PairResults {
 pub struct RunTimes {
     /// The heap.
     pub heap: String,
-    /// As recorded, ns.
+    /// Time of the recorded workload, ns.
     pub before_ns: f64,
-    /// Of the changed workload, ns.
+    /// Time of the changed workload, ns.
     pub after_ns: f64,
 }
 

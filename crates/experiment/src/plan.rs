@@ -20,7 +20,7 @@ pub const CANARY: &str = "canary";
 pub struct HeapCell {
     /// Its name with parameters.
     pub name: String,
-    /// What its process needs in its environment.
+    /// Environment variables that its process needs.
     pub environment: Vec<(String, String)>,
     /// Space cells: one where the heap's space depends on nothing but the program, more where it
     /// depends on time.
@@ -60,11 +60,11 @@ pub fn shard(text: &str) -> Result<(u32, u32), String> {
 pub struct Plan {
     /// The replay program's file.
     pub program: PathBuf,
-    /// What it is.
+    /// Facts on the workload.
     pub workload: Workload,
     /// The heaps; the first is the baseline.
     pub heaps: Vec<HeapCell>,
-    /// How to measure.
+    /// The settings of the measurement.
     pub settings: Settings,
     /// Measure space.
     pub space: bool,
@@ -74,11 +74,11 @@ pub struct Plan {
     pub verify: bool,
     /// This machine's part: blocks whose number modulo `.1` is `.0`.
     pub shard: (u32, u32),
-    /// Where block files are kept; `None`: nowhere.
+    /// The folder of block files; `None`: they are not kept.
     pub results: Option<PathBuf>,
-    /// Where space cells are kept.
+    /// The folder of space cells.
     pub cache: Option<PathBuf>,
-    /// What identifies the code that runs cells.
+    /// Identifies the code that runs cells.
     pub code_version: String,
     /// Processor to stay on; `None`: any.
     pub core: Option<u32>,
@@ -93,7 +93,7 @@ impl Plan {
         xxh3_64(&serde_json::to_vec(&parts).unwrap_or_default())
     }
 
-    /// The same as its files have it.
+    /// The identity as files contain it.
     pub fn name(&self) -> String {
         format!("{:016x}", self.identity())
     }
@@ -113,7 +113,7 @@ impl Plan {
         (0..self.settings.reps).filter(move |block| block % parts.max(1) == part)
     }
 
-    /// What to ask of a cell.
+    /// The request to a cell.
     pub fn request(&self, heap: &str, kind: CellKind) -> CellRequest {
         CellRequest {
             heap: heap.into(),

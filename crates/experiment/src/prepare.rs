@@ -62,16 +62,16 @@ pub enum PrepareError {
     },
 }
 
-/// How a workload is measured.
+/// The way of measuring a workload.
 #[derive(Clone, Copy, Debug)]
 pub struct How {
-    /// Which blocks are written.
+    /// The blocks that the driver writes.
     pub touch: Touch,
     /// One OS thread for each recorded thread.
     pub threads: bool,
     /// Blocks of time cells.
     pub reps: u32,
-    /// Of the cells' order and the bootstrap.
+    /// Seed of the cells' order and of the bootstrap.
     pub seed: u64,
     /// Differences within this share are called equivalent.
     pub margin: f64,

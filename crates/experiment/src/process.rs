@@ -38,7 +38,7 @@ pub trait CellRunner {
 pub struct Processes<'a> {
     /// The executable, usually this one.
     pub executable: PathBuf,
-    /// What makes it serve a cell.
+    /// Arguments that make the executable serve a cell.
     pub arguments: Vec<String>,
     /// A cell that runs longer is ended and counts as failed.
     pub limit: Duration,
@@ -226,7 +226,7 @@ pub fn content_version<'a>(files: impl Iterator<Item = &'a Path>) -> std::io::Re
             hash.update(&buffer[..read]);
             length += read as u64;
         }
-        // Where this file ends and the next one begins.
+        // Marks the end of this file.
         hash.update(&length.to_le_bytes());
     }
     Ok(format!("{:016x}", hash.digest()))

@@ -21,15 +21,15 @@ pub struct Results {
     pub format_version: u32,
     /// The replayed workload.
     pub workload: Workload,
-    /// How it was measured.
+    /// The settings of the measurement.
     pub settings: Settings,
-    /// Where it was measured.
+    /// The machine of the measurement.
     pub machine: Machine,
     /// One row a heap, in the order asked for.
     pub heaps: Vec<HeapResult>,
     /// Every heap against the first one, by space and by time.
     pub comparisons: Vec<Comparison>,
-    /// How steady the machine was.
+    /// The machine's steadiness.
     pub canary: Option<Canary>,
     /// The verdict: sentences for a person, the most important first.
     pub verdict: Vec<String>,
@@ -68,18 +68,18 @@ pub struct Workload {
     /// Number of times that the program read a usable size; such reads make its requests depend on
     /// the allocator of the recording.
     pub usable_size_reads: u64,
-    /// Where the recording was cut; `None`: it is complete.
+    /// The place of the recording's cut; `None`: it is complete.
     #[serde(default)]
     pub cut: Option<String>,
-    /// How long the recording lasted; 0: not known.
+    /// Length of the recording; 0: unknown.
     #[serde(default)]
     pub recorded_ns: u64,
 }
 
-/// How it was measured.
+/// The settings of a measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Which blocks are written.
+    /// The blocks that the driver writes.
     pub touch: Touch,
     /// One OS thread a recorded thread, rather than recorded order on one.
     pub threads: bool,
@@ -112,7 +112,7 @@ pub enum HugePages {
     /// Nothing lies in transparent huge pages.
     #[default]
     None,
-    /// As the system is set, and as each heap asks.
+    /// By the system's setting, and each heap's own requests.
     System,
 }
 
@@ -159,7 +159,7 @@ impl Workload {
     }
 }
 
-/// Where it was measured.
+/// The machine of a measurement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// The processor's name, from the kernel.
@@ -177,7 +177,7 @@ pub struct Machine {
 /// The needs of one heap.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HeapResult {
-    /// As named on the command line: `jemalloc:narenas=1`.
+    /// Its name on the command line: `jemalloc:narenas=1`.
     pub heap: String,
     /// The heap's full name, if it has an alias: `lib:/opt/libmine.so`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -218,7 +218,7 @@ impl HeapResult {
 pub struct OtherHugePages {
     /// The driver's taken off.
     pub peak_resident_bytes: u64,
-    /// Of these, in huge pages.
+    /// The part in huge pages.
     pub peak_huge_page_bytes: u64,
 }
 
@@ -310,7 +310,7 @@ pub struct CellFailure {
     pub kind: String,
     /// Block number; 0 for space.
     pub block: u32,
-    /// What happened, in words, the signal named.
+    /// The failure in words, with the signal's name.
     pub reason: String,
 }
 
@@ -356,7 +356,7 @@ pub struct Comparison {
     /// For time over several machines: their contributions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<OverNodes>,
-    /// What follows.
+    /// The conclusion.
     pub outcome: Outcome,
 }
 

@@ -19,7 +19,7 @@ pub enum ExperimentError {
     /// A file or folder of results.
     #[error("{}: cannot {action}: {source}", path.display())]
     Io {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// The failed step.
         action: &'static str,
@@ -32,7 +32,7 @@ pub enum ExperimentError {
     /// A file of results that cannot be read.
     #[error("{}: is not a block's results: {reason}; remove it to run the block again", path.display())]
     Malformed {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// The fault.
         reason: String,
@@ -52,7 +52,7 @@ impl ExperimentError {
     }
 }
 
-/// How far an experiment is.
+/// The progress of an experiment.
 #[derive(Clone, Debug)]
 pub struct Progress {
     /// Cells done.
@@ -88,7 +88,7 @@ pub struct BlockCell {
 pub struct SpaceCells {
     /// The heap.
     pub heap: String,
-    /// What its cells found.
+    /// The results of its cells.
     pub reports: Vec<SpaceReport>,
     /// The result of a cell under the other setting of huge pages.
     pub beside: Option<SpaceReport>,
@@ -271,7 +271,7 @@ fn asked_cell(
     match runner.run(&request, plan.environment(heap))? {
         CellReport::Space(report) => {
             if let Some(path) = &kept {
-                // What cannot be kept is measured again next time.
+                // A result that cannot be kept is measured again next time.
                 let _ = write_json(path, &Kept::of(report.clone()));
             }
             Ok(report)
@@ -452,7 +452,7 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), ExperimentError> {
     Ok(())
 }
 
-/// Where this runs.
+/// This machine.
 pub fn machine() -> Machine {
     let line = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_string();
     let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

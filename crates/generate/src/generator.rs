@@ -27,7 +27,7 @@ pub struct Counts {
     /// Objects live at the ends of phases; `died` has those that died there. For generational:
     /// objects that left youth; `died` has those that died then.
     pub judged: u64,
-    /// See `judged`.
+    /// Objects of `judged` that died.
     pub died: u64,
     /// Objects live now.
     pub live: u64,
@@ -70,12 +70,12 @@ impl Generator {
         }
     }
 
-    /// What is generated from.
+    /// The statement behind the workload.
     pub fn spec(&self) -> &Spec {
         &self.spec
     }
 
-    /// What was given so far.
+    /// Counts so far.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }

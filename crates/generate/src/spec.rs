@@ -27,7 +27,7 @@ const KEYS: [(&str, &str); 9] = [
     ("seed", "a number"),
 ];
 
-/// When objects die.
+/// The rule of objects' deaths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lifetimes {
@@ -63,9 +63,9 @@ impl Lifetimes {
 /// A statement to generate from. Prints as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
-    /// How large objects are.
+    /// The sizes of objects.
     pub sizes: Sizes,
-    /// When they die.
+    /// The rule of their deaths.
     pub lifetimes: Lifetimes,
     /// Objects born.
     pub births: u64,
@@ -73,11 +73,11 @@ pub struct Spec {
     pub slots: u64,
     /// Phases.
     pub phases: u64,
-    /// Of a million.
+    /// Chance of a death, in parts of a million.
     pub die: u64,
     /// Births between forced collections; 0: none.
     pub collect: u64,
-    /// Which workload.
+    /// Seed: another one gives another workload.
     pub seed: u64,
     text: String,
 }
@@ -88,9 +88,9 @@ pub enum SpecError {
     /// No such key.
     #[error("{name:?} cannot be stated; what can: {known}")]
     Key {
-        /// As asked for.
+        /// The given name.
         name: String,
-        /// What there is.
+        /// The known names.
         known: String,
     },
     /// Not a value of this key.
@@ -98,15 +98,15 @@ pub enum SpecError {
     Value {
         /// The key.
         key: &'static str,
-        /// What it takes.
+        /// The possible values.
         takes: &'static str,
-        /// As asked for.
+        /// The given value.
         value: String,
     },
     /// The sizes cannot be had.
     #[error("sizes={value}: {why}")]
     Sizes {
-        /// As asked for.
+        /// The given value.
         value: String,
         /// In words.
         why: String,

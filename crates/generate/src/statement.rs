@@ -13,13 +13,13 @@ use std::fmt;
 /// One stated percentage.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// Of what.
+    /// The figure's name.
     pub what: String,
-    /// As stated.
+    /// The stated share.
     pub stated_percent: f64,
-    /// As generated.
+    /// The reached share.
     pub reached_percent: f64,
-    /// How far chance may take it.
+    /// Largest difference by chance.
     pub tolerance_percent: f64,
 }
 
@@ -33,9 +33,9 @@ impl Row {
 /// The generated workload, and its differences from the stated one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Statement {
-    /// What was generated from.
+    /// The statement as text.
     pub spec: String,
-    /// When objects die.
+    /// The rule of objects' deaths.
     pub lifetimes: Lifetimes,
     /// The seed.
     pub seed: u64,

@@ -55,7 +55,7 @@ pub struct OutOfMemory {
     pub limit_bytes: u64,
 }
 
-/// What found no room.
+/// The request without room, in words.
 fn wanted(size: Option<usize>) -> String {
     match size {
         None => String::from("a collection had no room for a survivor"),

@@ -8,7 +8,7 @@ pub trait Heap {
     /// for after a measurement, because a text takes memory from the process's malloc.
     fn version(&self) -> String;
 
-    /// Where the bytes are now.
+    /// The current bytes by use.
     fn footprint(&self) -> Footprint;
 
     /// Gives memory back to the system, if possible; false if the heap has no such operation.

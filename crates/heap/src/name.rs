@@ -12,7 +12,7 @@
 /// A parsed name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
-    /// As typed.
+    /// The name as typed.
     pub text: String,
     /// Name of the heap or family.
     pub head: String,

@@ -17,7 +17,7 @@ pub trait Objects: World {
     /// transient objects ([`Collected::transients`]).
     const SEES_ALL: bool = true;
 
-    /// As [`Collected::ahead`], for the driver's own entries.
+    /// [`Collected::ahead`] for the driver's own entries.
     fn ahead(&self, slot: usize) {
         let _ = slot;
     }

@@ -322,7 +322,7 @@ struct hl_python {
 #define HL_FAMILY_ALIGNED 1u
 #define HL_FAMILY_NEW 2u
 
-/* Above the address of HL_MAP: the function that mapped the range. */
+/* Above the address of HL_MAP: the mapping's owner, the program or an allocator. */
 #define HL_MAP_OWNER_SHIFT 52u
 #define HL_MAP_PROGRAM 0u
 #define HL_MAP_ALLOCATOR 1u

@@ -416,7 +416,7 @@ pub const UNMAP: u8 = 13;
 pub const REPORT: u8 = 14;
 /// Above the node of [`REPORT`]: the address lies somewhere in the block.
 pub const REPORT_INSIDE: u32 = 1;
-/// Where the owner of [`MAP`] stands above the address.
+/// Shift of [`MAP`]'s owner above the address.
 pub const MAP_OWNER_SHIFT: u32 = 52;
 /// The program mapped the range.
 pub const MAP_PROGRAM: u32 = 0;
@@ -430,9 +430,9 @@ pub const COUNTER_BITS: u32 = 60;
 pub const ADDRESS_BITS: u32 = 52;
 /// Where log2 of the alignment lies in a block word (6 bits).
 pub const ALIGN_SHIFT: u32 = 52;
-/// Where "zeroed" lies in a block word.
+/// Shift of "zeroed" in a block word.
 pub const ZEROED_SHIFT: u32 = 58;
-/// Where the family lies in a block word (2 bits).
+/// Shift of the family in a block word (2 bits).
 pub const FAMILY_SHIFT: u32 = 59;
 /// Family: malloc.
 pub const FAMILY_MALLOC: u32 = 0;

@@ -91,9 +91,9 @@ pub struct Standing {
     pub parts: Vec<Part>,
     /// By slot; `None`: the slot is empty.
     pub blocks: Vec<Option<usize>>,
-    /// How many bytes are where.
+    /// The heap's bytes by use.
     pub footprint: Footprint,
-    /// What it loses by its own rules, in sentences.
+    /// Its losses by its own rules, in sentences.
     pub losses: Vec<String>,
     /// Every collection so far, of a heap that collects.
     pub collections: Vec<Collection>,

@@ -23,9 +23,9 @@ pub enum Touch {
 impl Touch {
     /// For the type parameter of the driver's loop, compiled once for each policy.
     pub const ALL: u8 = 0;
-    /// As [`Touch::ALL`].
+    /// The same for [`Touch::Known`].
     pub const KNOWN: u8 = 1;
-    /// As [`Touch::ALL`].
+    /// The same for [`Touch::None`].
     pub const NONE: u8 = 2;
 }
 

@@ -10,7 +10,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex};
 
-/// What C holds a number of.
+/// A registration that C knows by number.
 enum Registered {
     Reporter(#[expect(dead_code, reason = "dropping it unregisters")] Handle),
     Pressure(#[expect(dead_code, reason = "dropping it unregisters")] PressureHandle),

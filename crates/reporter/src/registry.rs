@@ -41,9 +41,9 @@ pub struct Report {
     /// Names from the outside in, with `/` between them; a `\` is shown as `/` and does not divide.
     /// Below `explicit/` stand bytes that are heap or non-heap, each byte once.
     pub path: String,
-    /// Whose memory.
+    /// The owner of the memory.
     pub kind: Kind,
-    /// Of what.
+    /// The unit of the amount.
     pub units: Units,
     /// How much.
     pub amount: i64,

@@ -80,7 +80,7 @@ impl Serving {
         self.thread = None;
     }
 
-    /// Where the socket is.
+    /// The socket's path.
     pub fn path(&self) -> &Path {
         &self.path
     }

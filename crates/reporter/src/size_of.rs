@@ -19,7 +19,7 @@ use std::mem::{align_of, size_of, size_of_val};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What owns bytes on the heap.
+/// A type that owns bytes on the heap.
 pub trait SizeOf {
     /// Bytes on the heap that this value owns, directly and through others.
     fn heap_bytes(&self, measure: &mut Measure) -> usize;

@@ -40,7 +40,7 @@ fn a_child_neither_serves_nor_takes_the_socket_along() {
     drop(serve().unwrap());
 }
 
-/// How many sockets a process has open.
+/// Number of a process's open sockets.
 fn sockets(pid: u32) -> usize {
     let files = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
     let links = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());

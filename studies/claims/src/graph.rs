@@ -16,7 +16,7 @@ const COLOURS: [&str; 4] = ["#d55e00", "#0072b2", "#009e73", "#cc79a7"];
 /// A line of a graph.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// What the legend calls it.
+    /// Its name in the legend.
     pub name: String,
     /// By x.
     pub points: Vec<(f64, f64)>,
@@ -27,9 +27,9 @@ pub struct Series {
 pub struct Graph {
     /// Above it.
     pub title: String,
-    /// What the x axis is.
+    /// The label of the x axis.
     pub x: &'static str,
-    /// What the y axis is.
+    /// The label of the y axis.
     pub y: &'static str,
     /// The lines; four to a row of the legend.
     pub series: Vec<Series>,

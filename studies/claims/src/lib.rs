@@ -34,7 +34,7 @@ pub struct Claim {
     pub measured: String,
     /// The command that measures it again.
     pub command: String,
-    /// How the two compare.
+    /// The result of the comparison.
     pub verdict: Verdict,
     /// The reason of a difference, or the basis of the agreement.
     pub why: String,

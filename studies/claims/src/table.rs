@@ -58,7 +58,7 @@ fn heading(outcome: &Outcome) -> String {
     }
 }
 
-/// As the study's file has it.
+/// The word in the study's file.
 fn word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Reproduced => "reproduced",

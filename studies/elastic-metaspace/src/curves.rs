@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Events between two looks.
 const STEP: usize = 4_000;
 
-/// When a look was taken.
+/// The phase of a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// In between.
@@ -32,7 +32,7 @@ pub struct Look {
     pub phase: Phase,
     /// The recorded JVM's time at this point, in microseconds since its start.
     pub time_us: u64,
-    /// What the design says.
+    /// The design's own figures.
     pub moment: Usage,
     /// Anonymous resident memory of this process, beyond its memory before.
     pub resident: u64,

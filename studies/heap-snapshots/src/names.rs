@@ -8,7 +8,7 @@ use heaplab_text::words::count;
 const NUMBERS: u32 = 50_000;
 /// Other names that come then.
 const OTHERS: u32 = 2_000;
-/// What the document calls many.
+/// A distance that the document calls large.
 const FAR: u64 = 20;
 
 /// Both hashes of the numbers that the document prints.

@@ -75,7 +75,7 @@ fn slots(steps: &[Step]) -> u32 {
     steps.iter().map(slot).max().unwrap_or_default()
 }
 
-/// What a run counts.
+/// The counts of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Counted {
     pub counters: Counters,

@@ -10,7 +10,7 @@ use heaplab_v8::spec::Compact;
 /// A strategy under one of V8's ways of compacting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Side {
-    /// Of the strategy.
+    /// The strategy's name.
     pub name: &'static str,
     /// Compaction.
     pub compact: Compact,
@@ -31,7 +31,7 @@ pub const fn always(name: &'static str) -> Side {
     Side { name, compact: Compact::Always }
 }
 
-/// What is compared of two runs.
+/// The compared figure of a run.
 pub type Measure = fn(&Outcome) -> f64;
 
 /// Peak of old space's committed bytes.

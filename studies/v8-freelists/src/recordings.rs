@@ -26,7 +26,7 @@ pub enum Kind {
 /// A program of `programs/run.cjs`.
 #[derive(Clone, Copy, Debug)]
 pub struct Recorded {
-    /// As `run.cjs` names it.
+    /// Its name in `run.cjs`.
     pub name: &'static str,
     /// Its kind in the document's terms.
     pub kind: Kind,
@@ -155,7 +155,7 @@ impl Reader {
 pub struct Workload {
     /// Name of the program, or of the session.
     pub name: &'static str,
-    /// What it is made of.
+    /// The kind of its programs.
     pub kind: Kind,
     pieces: Vec<Piece>,
     /// Slots.

@@ -24,7 +24,7 @@ const GROWTH_PERCENT: u32 = 30;
 /// The header of a plain object, before its body.
 const HEADER_BYTES: usize = WORD_BYTES;
 
-/// What a run found.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Old space after the last step.

@@ -73,7 +73,7 @@ impl HeapAtMoment {
         (walked != after).then_some((walked, after))
     }
 
-    /// As a heap snapshot of `heap` at `moment`.
+    /// The heap snapshot of `heap` at `moment`.
     pub fn snapshot<'a>(
         self,
         bundle: &'a Bundle,

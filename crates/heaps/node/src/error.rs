@@ -10,9 +10,9 @@ pub enum NodeError {
     Missing {
         /// The version asked for.
         version: String,
-        /// Where it was looked for.
+        /// The searched places.
         looked: String,
-        /// How to get it.
+        /// The way to get it.
         install: String,
     },
     /// The file exists, but is another Node or no Node.
@@ -22,7 +22,7 @@ pub enum NodeError {
         path: PathBuf,
         /// The version asked for.
         expected: String,
-        /// What it says of itself.
+        /// The program's answer.
         found: String,
     },
     /// Its V8 knows no free-list strategies.
@@ -33,7 +33,7 @@ pub enum NodeError {
     NoStrategies {
         /// The program.
         path: PathBuf,
-        /// What it said.
+        /// The program's answer.
         said: String,
     },
     /// It could not be started.
@@ -41,7 +41,7 @@ pub enum NodeError {
     Start {
         /// The program, or the temporary file.
         path: PathBuf,
-        /// What was attempted.
+        /// The attempted action.
         action: &'static str,
         /// The system's reason.
         source: std::io::Error,
@@ -51,7 +51,7 @@ pub enum NodeError {
     Workload {
         /// Number of the step, from 0.
         step: u64,
-        /// What is wrong.
+        /// The mistake.
         what: String,
     },
     /// V8 gave up.
@@ -92,9 +92,9 @@ pub enum NodeError {
     Output {
         /// "the results", "standard output, line 12".
         place: String,
-        /// What the driver writes.
+        /// The driver's output there.
         expected: String,
-        /// What is there.
+        /// The actual output.
         found: String,
     },
 }

@@ -17,7 +17,7 @@ const ERROR_BYTES: usize = 64 << 10;
 /// Bytes that are read at once.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// What a program may take.
+/// Limits of a program.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Time.
@@ -33,7 +33,7 @@ pub struct Limits {
 /// A program's end and its output.
 #[derive(Debug)]
 pub struct Ended {
-    /// As wait4 gives it.
+    /// The status from wait4.
     status: i32,
     /// User and system time, ns.
     pub cpu_ns: u64,

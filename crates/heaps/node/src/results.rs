@@ -36,9 +36,9 @@ pub type Spaces = Vec<SpaceState>;
 pub struct Record {
     /// Births complete when it began.
     pub births: u64,
-    /// When it began.
+    /// The spaces at its start.
     pub before: Spaces,
-    /// When it had ended.
+    /// The spaces at its end.
     pub after: Spaces,
 }
 
@@ -103,7 +103,7 @@ fn split(bytes: &[u8]) -> Result<(Head, &[u8]), Wrong> {
     Ok((head, &bytes[end + 1..]))
 }
 
-/// As V8 names it.
+/// V8's name of old space.
 pub const OLD_SPACE: &str = "old_space";
 /// V8's name of new space, which counts as empty at the start.
 pub const NEW_SPACE: &str = "new_space";

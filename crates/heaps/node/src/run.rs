@@ -88,7 +88,7 @@ pub fn limits(timeout: Duration, least: usize, most: usize) -> Limits {
     }
 }
 
-/// What Node is started for.
+/// The purpose of starting Node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// To run a workload.

@@ -90,7 +90,7 @@ pub const PARAMETERS: [Parameter; 11] = [
 pub enum Compact {
     /// `--never-compact`.
     Never,
-    /// As V8 decides.
+    /// V8 decides.
     #[default]
     Regular,
     /// `--always-compact`.
@@ -108,7 +108,7 @@ impl Compact {
     }
 }
 
-/// Who asks for full collections.
+/// The source of full collections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Gc {
     /// The workload only.
@@ -131,13 +131,13 @@ impl Gc {
 /// The parameters: a Node with its flags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
-    /// Of Node.
+    /// Node's version.
     pub version: String,
     /// 0 to 5.
     pub strategy: u8,
     /// Whether full collections move objects.
     pub compact: Compact,
-    /// Who asks for full collections.
+    /// The source of full collections.
     pub gc: Gc,
     /// Births between forced collections.
     pub every: Option<u64>,
@@ -162,9 +162,9 @@ pub enum SpecError {
     /// No such parameter.
     #[error("node has no parameter {name:?}; it has {known}")]
     Parameter {
-        /// As asked for.
+        /// The given name.
         name: String,
-        /// What it has.
+        /// The known names.
         known: String,
     },
     /// The parameter does not take this value.
@@ -172,9 +172,9 @@ pub enum SpecError {
     Value {
         /// The parameter.
         parameter: &'static str,
-        /// What it takes.
+        /// The possible values.
         takes: &'static str,
-        /// As asked for.
+        /// The given value.
         value: String,
     },
     /// Another parameter makes this one useless.

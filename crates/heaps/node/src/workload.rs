@@ -22,14 +22,14 @@ const MINOR: i32 = -2;
 pub enum Step {
     /// An object is born in `slot`; an object there dies (a reallocation).
     Birth {
-        /// Where the program keeps it.
+        /// The slot that holds it.
         slot: u32,
         /// Requested bytes.
         size: u64,
     },
     /// The object in `slot` dies.
     Death {
-        /// Where the program kept it.
+        /// The slot that held it.
         slot: u32,
     },
     /// The program asks for a collection.
@@ -67,7 +67,7 @@ pub struct Workload {
 pub type Feed<'a> =
     &'a mut dyn FnMut(&mut dyn FnMut(Step) -> Result<(), String>) -> Result<(), String>;
 
-/// How a workload is written.
+/// The rules of writing a workload.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rules {
     /// Births between full collections forced in addition to the workload's own.

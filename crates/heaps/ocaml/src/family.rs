@@ -5,7 +5,7 @@ use crate::spec::{PARAMETERS, Policy, Spec};
 use heaplab_heap::{Family, FamilyError, Lab, Name, Row, Traits};
 use std::fmt;
 
-/// How the family is named.
+/// The family's name.
 const NAME: &str = "ocaml";
 
 /// The family.

@@ -130,7 +130,7 @@ const OVERHEAD: &str = "overhead";
 /// A policy with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Spec {
-    /// Whose rules.
+    /// The runtime's version whose rules apply.
     pub version: Version,
     /// The way in which the major heap finds a free block.
     pub policy: Policy,
@@ -161,9 +161,9 @@ pub enum SpecError {
     Value {
         /// The parameter.
         parameter: &'static str,
-        /// What it takes.
+        /// The possible values.
         takes: &'static str,
-        /// As asked for.
+        /// The given value.
         value: String,
     },
 }

@@ -56,7 +56,7 @@ pub enum CompactionFit {
 /// The choices of a version.
 #[derive(Clone, Copy, Debug)]
 pub struct Strategy {
-    /// Which version.
+    /// The version.
     pub version: Version,
     /// Its name on the command line.
     pub name: &'static str,
@@ -66,7 +66,7 @@ pub struct Strategy {
     pub space_overhead: usize,
     /// The rule that starts a compaction.
     pub compaction: CompactionRule,
-    /// How marking goes.
+    /// The way of marking.
     pub marking: Marking,
     /// The chunk from which the compactor looks for room.
     pub compaction_fit: CompactionFit,

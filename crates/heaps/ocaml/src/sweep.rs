@@ -13,7 +13,7 @@ use crate::heap::OCaml;
 /// More than any heap has.
 const WORK_WORDS_MAX: usize = 1 << 50;
 
-/// Where the sweeper is.
+/// The sweeper's place.
 #[derive(Debug, Default)]
 pub(crate) struct Sweeper {
     /// The chunk's index in the chain.

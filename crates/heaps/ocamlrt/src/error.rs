@@ -26,7 +26,7 @@ pub enum OCamlError {
         "cannot keep the compiled driver in {folder}: {source}; name another folder with XDG_CACHE_HOME"
     )]
     Cache {
-        /// Where it was to be kept.
+        /// The folder for it.
         folder: PathBuf,
         /// Why not.
         source: io::Error,
@@ -44,7 +44,7 @@ pub enum OCamlError {
         "the OCaml driver ended with {status} after {steps} steps; its last message: {message}"
     )]
     Died {
-        /// As the system says it.
+        /// The system's description.
         status: String,
         /// Steps written to the driver, which may have read fewer.
         steps: u64,
@@ -56,7 +56,7 @@ pub enum OCamlError {
     OutOfMemory {
         /// Steps written to the driver.
         steps: u64,
-        /// As the runtime says it.
+        /// The runtime's message.
         message: String,
     },
     /// The driver's format cannot express the step.
@@ -64,7 +64,7 @@ pub enum OCamlError {
     Step {
         /// Its number, from 0.
         step: u64,
-        /// What does not fit.
+        /// The part that does not fit.
         what: String,
     },
     /// The workload ended early.
@@ -73,7 +73,7 @@ pub enum OCamlError {
     /// The output is not the driver's.
     #[error("the OCaml driver wrote {found:?}; expected {expected}")]
     Output {
-        /// What was expected.
+        /// The expected output.
         expected: &'static str,
         /// The line.
         found: String,

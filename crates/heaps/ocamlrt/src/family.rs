@@ -9,7 +9,7 @@ use heaplab_ocaml::spec::{PARAMETERS, Spec};
 use heaplab_ocaml::strategy::Version;
 use std::fmt;
 
-/// How the family is named.
+/// The family's name.
 const NAME: &str = "ocamlrt";
 /// Parameters that the runtime lacks: nothing limits its memory. The version is the compiler's.
 const OURS: [&str; 1] = ["limit"];

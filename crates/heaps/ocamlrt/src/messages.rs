@@ -55,7 +55,7 @@ impl Slice {
     }
 }
 
-/// What a line says.
+/// The content of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
     /// A slice begins.

@@ -17,14 +17,14 @@ use std::process::{Child, Stdio};
 pub enum Step {
     /// An object of this many bytes is born and stored.
     Birth {
-        /// Where.
+        /// The slot that gets it.
         slot: u32,
         /// Bytes.
         size: usize,
     },
     /// The slot is emptied.
     Death {
-        /// Which.
+        /// The slot whose object dies.
         slot: u32,
     },
     /// The program requests a collection: `Gc.minor` or `Gc.full_major`.
@@ -36,14 +36,14 @@ pub enum Step {
 /// The runtime's counters at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// As `Gc.quick_stat` has them.
+    /// The counters of `Gc.quick_stat`.
     #[serde(flatten)]
     pub counters: Counters,
     /// The places of all objects, as in [`heaplab_ocaml::OCaml::placement`].
     pub placement: u64,
 }
 
-/// What a run gave.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     /// After each requested collection.
@@ -58,7 +58,7 @@ pub struct Run {
     pub peak_anonymous_bytes: Option<u64>,
 }
 
-/// What the driver says last.
+/// The driver's last report.
 #[derive(Clone, Copy, Default, Deserialize)]
 struct Usage {
     cpu_ns: u64,

@@ -277,7 +277,7 @@ struct Described {
     room_bytes: Option<usize>,
     /// The page that a compaction space takes.
     steal: Option<Stealing>,
-    /// Which pages serve first.
+    /// The order in which pages serve.
     pages: Option<Pages>,
 }
 

@@ -75,7 +75,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// Where a page's objects begin.
+    /// Bytes before a page's objects.
     pub const fn header_bytes(&self) -> usize {
         PAGE_BYTES - self.area_bytes
     }

@@ -21,7 +21,7 @@ pub struct FreeList {
     /// Bytes of blocks too small for any list, since the last full collection. A page that leaves
     /// for another space leaves its share here, as in V8.
     wasted: usize,
-    /// What searches cost so far.
+    /// Work of searches so far.
     pub work: Counts,
     /// The step that found the last node.
     pub step: u8,

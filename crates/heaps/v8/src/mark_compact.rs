@@ -319,7 +319,7 @@ fn refers_to_young(parts: &Parts, array: usize, was_young: bool) -> bool {
     }
 }
 
-/// What happens to a page of new space.
+/// The fate of a page of new space.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PageMove {
     /// Its objects are copied.
@@ -389,7 +389,7 @@ fn evacuate_page<W: World>(
         let promoted = buffer.is_some() && young.is_none();
         let Some(to) = young.or_else(|| parts.old.allocate(local, header.bytes, Origin::Collector))
         else {
-            // What has moved lives elsewhere.
+            // Objects below this address have moved away.
             parts.old.pages[page].clear_marks_before(at);
             return Err(NoRoom);
         };

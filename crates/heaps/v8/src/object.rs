@@ -7,7 +7,7 @@
 
 use crate::facts::{ELEMENTS_HEADER_BYTES, WORD_BYTES};
 
-/// What begins at an address.
+/// The kind of thing that begins at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Kind {
@@ -28,7 +28,7 @@ pub enum Kind {
 /// A header word, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What it is.
+    /// The kind of thing.
     pub kind: Kind,
     /// log2 of the body's alignment; 0: words.
     pub align_bits: u32,

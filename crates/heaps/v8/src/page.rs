@@ -14,7 +14,7 @@ pub const NONE: u32 = u32::MAX;
 /// Words of a page's mark bitmap.
 const MARK_WORDS: usize = PAGE_BYTES / WORD_BYTES / 64;
 
-/// Whose a page is.
+/// The space that owns a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Owner {
     /// Nobody's: not committed.
@@ -60,7 +60,7 @@ impl Category {
 /// The books of one page.
 #[derive(Debug, Default)]
 pub struct Page {
-    /// Whose it is.
+    /// The space that owns it.
     pub owner: Owner,
     /// Some object on it existed when the last collection ended (`NEW_SPACE_BELOW_AGE_MARK`).
     pub below_age_mark: bool,

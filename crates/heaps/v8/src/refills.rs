@@ -31,7 +31,7 @@ pub struct Refill {
     pub nodes: u32,
     /// Nanoseconds by the clock.
     pub ns: u32,
-    /// Where it was found.
+    /// The source of the area.
     pub found: Found,
 }
 

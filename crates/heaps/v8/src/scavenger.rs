@@ -35,7 +35,7 @@ struct Task {
     buffer: Buffer,
     copied: Worklist<usize>,
     promoted: Worklist<usize>,
-    /// What it is at.
+    /// The item that it is visiting.
     item: Option<Item>,
 }
 

@@ -125,7 +125,7 @@ unsafe fn object_bytes(cell: usize, cell_bytes: usize) -> usize {
     }
 }
 
-/// What spans do, counted.
+/// Counted work of spans.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Spans that a class turned to.

@@ -55,7 +55,7 @@ pub struct OldGeneration {
     pub version: Version,
     /// The main space, then the compaction spaces of a running collection.
     pub spaces: Vec<Space>,
-    /// What waits to be swept.
+    /// Pages that wait to be swept.
     pub sweeper: Sweeper,
     /// Spans instead of the spaces' pages, for a strategy of size classes.
     pub segregated: Option<Segregated>,

@@ -20,7 +20,7 @@ pub enum Compact {
     Always,
 }
 
-/// What a birth allocates.
+/// The objects of a birth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// `new Array(words)` of JavaScript: an array object and its elements.

@@ -29,7 +29,7 @@ pub enum Bound {
     Last,
 }
 
-/// When a step is taken.
+/// The condition of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// Always.
@@ -42,7 +42,7 @@ pub enum When {
     OwnIs(usize),
 }
 
-/// How a category is looked at.
+/// The way of looking at a category.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
     /// Only the first node of the category's first page.
@@ -65,7 +65,7 @@ pub struct Step {
     pub inclusive: bool,
     /// Goes downwards: `from` is the higher bound.
     pub down: bool,
-    /// How each is looked at.
+    /// The way of looking at each category.
     pub look: Look,
 }
 
@@ -130,9 +130,9 @@ pub struct Switch {
 /// A free-list strategy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Strategy {
-    /// As the command line names it.
+    /// Its name on the command line.
     pub name: String,
-    /// What it is, in a line.
+    /// A line of explanation.
     pub summary: &'static str,
     /// Smallest block of each category, rising. Blocks below the first are not kept.
     pub minimums: Vec<usize>,
@@ -142,7 +142,7 @@ pub struct Strategy {
     pub runtime: Vec<Step>,
     /// Search of the collector.
     pub collector: Vec<Step>,
-    /// What a sweep may promise.
+    /// The promise of a sweep.
     pub guarantee: Guarantee,
     /// Page stealing.
     pub steal: Steal,

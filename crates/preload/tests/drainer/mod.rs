@@ -118,7 +118,7 @@ impl Image {
     }
 }
 
-/// How to record.
+/// The settings of a recording.
 #[derive(Clone, Copy)]
 pub struct Options {
     pub stack_depth: u32,

@@ -25,7 +25,7 @@ pub struct Settings {
     pub granule_bytes: usize,
     /// Bytes of a non-class node.
     pub node_bytes: usize,
-    /// When to uncommit free chunks.
+    /// The time of uncommitting free chunks.
     pub uncommit: Uncommit,
     /// Commits a chunk whole when it is handed out (`none`).
     pub commit_whole_chunks: bool,

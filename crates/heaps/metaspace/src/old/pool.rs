@@ -44,7 +44,7 @@ pub(super) struct Pool {
     pub free_words: usize,
     pub counters: PoolCounters,
     pub growth: Growth,
-    /// Of all nodes; cached, because every request asks for it.
+    /// Committed words of all nodes; cached, because every request asks for them.
     pub committed_words: usize,
 }
 

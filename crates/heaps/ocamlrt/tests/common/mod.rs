@@ -7,7 +7,7 @@ use heaplab_ocaml::{Counters, OCaml, Phase, Slice};
 use heaplab_ocamlrt::{Driver, Report, Step};
 use std::ptr::NonNull;
 
-/// How a workload is made.
+/// The shape of a generated workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// Random slots, sizes of all classes, some in the major heap at once.

@@ -1,4 +1,4 @@
-//! Which Nodes are installed.
+//! The installed Nodes.
 
 use heaplab_node::{NodeError, Spec, find};
 

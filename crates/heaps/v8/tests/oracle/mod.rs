@@ -14,7 +14,7 @@ pub fn line(one: &Collection) -> Line {
         .map(|state| [state.committed_bytes, state.used_bytes, state.available_bytes])
 }
 
-/// What runs on both sides.
+/// The settings of both sides.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting<'a> {
     /// Version of Node.

@@ -8,14 +8,14 @@ use std::ptr::NonNull;
 /// All shapes, by name.
 pub const SHAPES: [&str; 7] = ["mixed", "same", "queue", "phases", "dart", "generational", "large"];
 
-/// How long a workload is.
+/// The length of a workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Length {
     /// Births.
     pub births: u32,
     /// Births between forced collections.
     pub every: u32,
-    /// Of the random numbers.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
@@ -35,7 +35,7 @@ impl Random {
 pub enum Step {
     /// An array of this many words is born in a slot.
     Birth(u32, u32),
-    /// What a slot holds dies.
+    /// The object in a slot dies.
     Death(u32),
     /// A full collection is forced.
     Collect,
@@ -89,7 +89,7 @@ pub fn workload(shape: &str, length: Length) -> Vec<Step> {
             steps.push(Step::Collect);
         }
     }
-    // What is empty cannot die.
+    // An empty slot's object cannot die.
     let mut filled = HashSet::new();
     steps.retain(|step| match *step {
         Step::Birth(slot, _) => {
@@ -134,7 +134,7 @@ impl World for Table {
     }
 }
 
-/// How many slots steps use.
+/// Number of slots that the steps use.
 pub fn slots(steps: &[Step]) -> u32 {
     let slot = |step: &Step| match *step {
         Step::Birth(slot, _) | Step::Death(slot) => slot + 1,
