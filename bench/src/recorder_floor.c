@@ -14,7 +14,7 @@ static void *(*next_malloc)(size_t), *(*next_calloc)(size_t, size_t), *(*next_re
 static void (*next_free)(void *);
 static size_t (*next_usable)(void *);
 
-/* What dlsym itself asks for. */
+/* Memory for dlsym's own requests. */
 static uint8_t boot_memory[16384] __attribute__((aligned(16)));
 static size_t boot_used;
 

@@ -40,7 +40,7 @@ pub fn before(file: &Path) -> Vec<OsString> {
     tool.into_iter().chain([written]).chain(options.map(OsString::from)).collect()
 }
 
-/// Reads what callgrind wrote.
+/// Parses callgrind's output.
 pub fn read(path: &Path) -> Result<Counted> {
     let file = std::fs::File::open(path)
         .with_context(|| format!("{}: callgrind wrote nothing", path.display()))?;

@@ -206,7 +206,7 @@ impl Peer {
     }
 }
 
-/// The end of what was written to a file.
+/// The last lines of a file.
 fn last_lines(file: &mut File) -> std::io::Result<String> {
     const LINES: usize = 8;
     const BYTES: u64 = 4096;

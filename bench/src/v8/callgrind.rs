@@ -30,7 +30,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Less what another run cost.
+    /// The cost without another run's.
     pub fn less(self, other: Cost) -> Cost {
         Cost {
             calls: self.calls.saturating_sub(other.calls),

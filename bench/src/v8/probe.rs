@@ -56,7 +56,7 @@ pub enum Probe {
     Memory,
 }
 
-/// Does what is asked for.
+/// Runs the requested probe.
 pub fn run(probe: Probe, args: &Args) -> Result<()> {
     match probe {
         Probe::Nothing => {

@@ -138,7 +138,7 @@ impl Fitted {
         None
     }
 
-    /// Whether it is to be believed.
+    /// Whether the curve is good enough to use.
     pub fn fits(&self) -> bool {
         self.fits
     }

@@ -51,7 +51,7 @@ impl Results {
     }
 }
 
-/// A runtime that was asked.
+/// A runtime whose report was requested.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct RuntimeTold {
     /// Its name.

@@ -32,7 +32,7 @@ pub trait CellSource {
 /// Why no further cell is run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Stopped {
-    /// Somebody asked for the end.
+    /// The user ended the run.
     #[error("interrupted")]
     Interrupted,
     /// A cause that no other cell changes: a missing program, a failed hook.

@@ -1,4 +1,4 @@
-//! The results as a person reads them: a table for each variant, the verdict, what limits it.
+//! The results for a reader: a table for each variant, the verdict and its limits.
 
 use crate::minimum::Minimum;
 use crate::page::facts;

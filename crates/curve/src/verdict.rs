@@ -29,7 +29,7 @@ impl Budget {
     /// `300MB`, `1.5GiB`, `12s`, `800ms`.
     ///
     /// # Errors
-    /// Says what is expected.
+    /// A sentence with the expected forms.
     pub fn parse(text: &str) -> Result<Budget, String> {
         const EXPECTED: &str = "expected bytes (300MB, 1.5GiB) or a time (12s, 800ms)";
         let unit = text.find(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(text.len());

@@ -45,7 +45,7 @@ impl HeapCell {
 /// `I/N`: this machine's part of the blocks.
 ///
 /// # Errors
-/// The text has another form; the error says what is expected.
+/// The text has another form; the error names the right one.
 pub fn shard(text: &str) -> Result<(u32, u32), String> {
     let parts = text
         .split_once('/')

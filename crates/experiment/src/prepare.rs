@@ -208,7 +208,7 @@ impl Pair {
             Ok(plan)
         };
         let (before, mut after) = (plan(bundles[0])?, plan(bundles[1])?);
-        // Cells of one block are to take about as long.
+        // Cells of one block should take about the same time.
         after.settings.passes = before.settings.passes;
         Ok(Pair { before, after })
     }

@@ -20,14 +20,14 @@ use xxhash_rust::xxh3::Xxh3;
 
 /// Runs cells. Tests have runners of their own.
 pub trait CellRunner {
-    /// Runs one cell; the error says in words what happened to it.
+    /// Runs one cell; the error describes the failure in words.
     fn run(
         &self,
         request: &CellRequest,
         environment: &[(String, String)],
     ) -> Result<CellReport, String>;
 
-    /// Whether no further cell is to run.
+    /// Whether no further cell may run.
     fn is_stopped(&self) -> bool {
         false
     }
@@ -48,7 +48,7 @@ pub struct Processes<'a> {
 
 /// Variables of this process's environment that a cell keeps.
 pub const KEPT: [&str; 1] = ["LD_LIBRARY_PATH"];
-/// The open replay program in a cell's process: higher than what heaplab itself has open.
+/// Number of the open replay program in a cell's process: higher than heaplab's own descriptors.
 const PROGRAM_DESCRIPTOR: i32 = 63;
 /// Longest kept text of a cell's standard error.
 const ERROR_BYTES_MAX: u64 = 64 * 1024;

@@ -25,7 +25,7 @@ pub struct Results {
     pub settings: Settings,
     /// The machine of the measurement.
     pub machine: Machine,
-    /// One row a heap, in the order asked for.
+    /// One row a heap, in the requested order.
     pub heaps: Vec<HeapResult>,
     /// Every heap against the first one, by space and by time.
     pub comparisons: Vec<Comparison>,
@@ -33,7 +33,7 @@ pub struct Results {
     pub canary: Option<Canary>,
     /// The verdict: sentences for a person, the most important first.
     pub verdict: Vec<String>,
-    /// What limits the verdict: allocator-dependent streams, cut recordings, an unsteady machine.
+    /// The limits of the verdict: allocator-dependent streams, cut recordings, an unsteady machine.
     pub cautions: Vec<String>,
     /// When it was measured, seconds since 1970 UTC; 0: not known.
     #[serde(default)]
@@ -83,7 +83,7 @@ pub struct Settings {
     pub touch: Touch,
     /// One OS thread a recorded thread, rather than recorded order on one.
     pub threads: bool,
-    /// Blocks asked for.
+    /// Requested blocks.
     pub reps: u32,
     /// Passes over the program in one time cell (short workloads are repeated until they last).
     pub passes: u32,
@@ -184,9 +184,9 @@ pub struct HeapResult {
     pub alias_of: Option<String>,
     /// The heap's own version text: "jemalloc 5.3.0".
     pub version: String,
-    /// Space, where it was asked for and succeeded.
+    /// Space, if requested and successful.
     pub space: Option<Space>,
-    /// Time, where it was asked for and succeeded.
+    /// Time, if requested and successful.
     pub time: Option<Time>,
     /// Every collection of a heap that collects, oldest first, of its space cell; pauses are
     /// medians over the time blocks.
@@ -248,7 +248,7 @@ pub struct Space {
     pub resident_at_requested_peak_bytes: u64,
     /// Resident bytes after the last event.
     pub end_resident_bytes: u64,
-    /// Resident bytes after the heap was asked to trim; `None`: it has no such call.
+    /// Resident bytes after a trim; `None`: the heap has no such call.
     pub trimmed_resident_bytes: Option<u64>,
     /// Largest committed bytes, from the heap.
     pub peak_committed_bytes: Option<u64>,

@@ -179,7 +179,7 @@ fn go_on(runner: &dyn CellRunner) -> Result<(), ExperimentError> {
 /// Runs the space cells of `plan` into `measured`. Calls `tell` before each.
 ///
 /// # Errors
-/// It was asked to end, or the driver itself could not be measured.
+/// The run was asked to end, or the driver itself could not be measured.
 pub fn space(
     plan: &Plan,
     runner: &dyn CellRunner,
@@ -327,7 +327,7 @@ fn time_block(
 /// Runs the cells of time block `number` in their order. Calls `tell` before each.
 ///
 /// # Errors
-/// It was asked to end. A cell that fails is in the block.
+/// The run was asked to end. A failed cell is in the block.
 pub fn block(
     plan: &Plan,
     runner: &dyn CellRunner,

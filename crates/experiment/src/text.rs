@@ -1,4 +1,4 @@
-//! The results as a person reads them: a table, the verdict, what limits it.
+//! The results for a reader: a table, the verdict and its limits.
 
 mod collections;
 

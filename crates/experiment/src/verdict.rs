@@ -377,7 +377,7 @@ fn below_requested(results: &Results) -> Option<String> {
     ))
 }
 
-/// What limits the verdict.
+/// The limits of the verdict.
 pub fn cautions(results: &Results) -> Vec<String> {
     let mut cautions = Vec::new();
     let workload = &results.workload;

@@ -1,4 +1,4 @@
-//! The files that can be exported, and what may be asked of each.
+//! The formats of an export, and the possible requests of each.
 
 use crate::{ExportError, Format, Weight};
 

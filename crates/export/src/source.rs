@@ -11,7 +11,7 @@ use heaplab_trace::bundle::{Bundle, Selection};
 use heaplab_trace::tables::Tables;
 use std::io::Write;
 
-/// What is exported.
+/// The source of an export.
 #[derive(Debug)]
 pub struct Source<'a> {
     bundle: &'a Bundle,

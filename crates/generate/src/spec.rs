@@ -14,7 +14,7 @@ const PHASES: u64 = 10;
 /// Dart's test: bytes of its arrays.
 pub(crate) const FRAGMENTS: [u64; 3] = [260 * 8, 8, 300 * 8];
 
-/// Each key with what it takes.
+/// Each key with its possible values.
 const KEYS: [(&str, &str); 9] = [
     ("sizes", "octane, web, uniform:LEAST-MOST, fixed:BYTES or file:PATH"),
     ("lifetimes", "phase, random, queue, cache, generational or fragmentation"),

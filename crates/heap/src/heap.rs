@@ -34,7 +34,7 @@ pub trait Heap {
         None
     }
 
-    /// What the heap loses now by its own rules, and why, each a sentence for a person.
+    /// The heap's current losses by its own rules, with reasons, each a sentence for a person.
     fn losses(&self) -> Vec<String> {
         Vec::new()
     }

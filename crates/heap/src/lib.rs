@@ -1,4 +1,4 @@
-//! The contracts a heap fulfils, what it reports, and the checks every heap must pass.
+//! The contracts of heaps, their reports, and the checks that every heap must pass.
 //!
 //! For authors of heaps and of drivers. A heap is a real memory manager on real memory: it hands
 //! out addresses that may be written. A driver is generic over [`Manual`], so a heap's own crate

@@ -134,7 +134,7 @@ struct hl_control {
 
 /* hl_process.cut_reason */
 #define HL_CUT_DRAINER_DEAD 1u
-#define HL_CUT_STOPPED 2u /* hl_control.state asked for it */
+#define HL_CUT_STOPPED 2u /* hl_control.state requested it */
 #define HL_CUT_NO_SPACE 3u /* the disk is full: a ring's partly backed file got no more memory */
 #define HL_CUT_UNREAD 4u /* PID-SEQ.unread is there */
 #define HL_CUT_LEFT 6u /* hl_process.left */

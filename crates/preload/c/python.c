@@ -89,7 +89,7 @@ struct python_code {
 
 static struct {
     uint32_t found; /* 1: an interpreter's module is known; 2: its frames are read; 3: refused */
-    uint32_t lock;  /* guards what follows, except what is stored before `found` */
+    uint32_t lock;  /* guards the fields below, except those stored before `found` */
     struct python_layout layout;
     struct range module, loop;
     uintptr_t code_type, text_type;
@@ -134,7 +134,7 @@ struct python_thread {
 
 #define READ(type, base, offset) (*(const type *)((uintptr_t)(base) + (offset)))
 
-/* What a module exports. */
+/* The exports of a module. */
 struct exports {
     const Elf64_Sym *symbols;
     const char *names;

@@ -23,7 +23,7 @@ extern "C" {
 
 /* Whose memory: the program's own mappings, its allocator's blocks, anything else. */
 enum { HEAPLAB_NONHEAP = 0, HEAPLAB_HEAP = 1, HEAPLAB_OTHER = 2 };
-/* What is counted; a percentage counts hundredths of a percent. */
+/* The unit of an amount; a percentage counts hundredths of a percent. */
 enum { HEAPLAB_BYTES = 0, HEAPLAB_COUNT = 1, HEAPLAB_COUNT_CUMULATIVE = 2, HEAPLAB_PERCENTAGE = 3 };
 
 typedef struct heaplab_sink heaplab_sink;

@@ -1,4 +1,4 @@
-//! Reporters and what they report.
+//! Reporters and their reports.
 
 use crate::entry::{self, Entry, List};
 use crate::{measure, system};

@@ -11,7 +11,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 
-/// Adds what is known.
+/// Adds the known figures.
 pub(crate) fn report(sink: &mut Sink) {
     let mut other = |path: &str, bytes: u64, description: &str| {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);

@@ -27,7 +27,7 @@ const CYCLE_CLASSES: f64 = 19_500.0;
 /// Repetitions of a timed replay; the fastest counts.
 const REPETITIONS: usize = 7;
 
-/// What a recording on a design shows; replayed once a process.
+/// The looks at a recording on a design; replayed once a process.
 pub fn looks(workload: &'static str, design: &'static str) -> Result<Arc<Vec<Look>>> {
     type Kept = Mutex<HashMap<(&'static str, &'static str), Arc<Vec<Look>>>>;
     static KEPT: OnceLock<Kept> = OnceLock::new();

@@ -67,7 +67,7 @@ fn is_crate_manifest(path: &str) -> bool {
         && !path.contains("/tests/")
 }
 
-/// The rows of the table of crates: folder in backquotes, what it is, what it imports.
+/// The rows of the table of crates: folder in backquotes, content, imports.
 fn table(document: &str) -> Vec<Row> {
     let cells = document.lines().enumerate().filter_map(|(number, line)| {
         let cells: Vec<&str> =

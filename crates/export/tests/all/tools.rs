@@ -58,7 +58,7 @@ const FLAMEGRAPH: &str = "/usr/share/perl5/Devel/NYTProf/flamegraph.pl";
 
 #[test]
 fn flamegraph_pl_draws_collapsed_stacks() {
-    // It compiles; asked for help, it exits with a failure.
+    // The script compiles; its help exits with a failure.
     if !have("perl", &["-c", FLAMEGRAPH]) {
         return;
     }

@@ -1,5 +1,4 @@
-//! The designs of HotSpot's metaspace in common terms: what each holds now, in bytes by use and by
-//! kind of loader.
+//! The contents of HotSpot's metaspace designs in common terms: bytes by use and by kind of loader.
 
 use crate::elastic::ElasticMetaspace;
 use crate::listing::Listing;

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
-    /// Marks what is alive.
+    /// Marks live blocks.
     Mark,
-    /// Reclaims what is not.
+    /// Reclaims dead blocks.
     Sweep,
     /// Waits for the next cycle.
     Idle,

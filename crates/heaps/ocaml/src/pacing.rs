@@ -7,8 +7,8 @@
 //! window smooths p over the next slices.
 //!
 //! Left out: slices on demand (`Gc.major_slice`) and their credit; dependent memory and custom
-//! blocks, which no workload has, so their terms are 0; the program's global fields, of which there
-//! are none ([`crate::program`]).
+//! blocks (no workload has any, so their terms are 0); the program's global fields (it has none:
+//! [`crate::program`]).
 
 use crate::facts::{SLICE_PART_MAX, WINDOW_MAX};
 

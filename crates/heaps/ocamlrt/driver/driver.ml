@@ -1,8 +1,9 @@
-(* Runs a workload in the real runtime: births and deaths in numbered slots, and collections that are asked for.
+(* Runs a workload in the real runtime: births and deaths in numbered slots, and requested
+   collections.
 
-   The slots are one array, allocated directly in the major heap. Nothing else is allocated here, and the standard
-   library is not linked, so that the runtime's decisions depend on the workload alone. A step is (slot, words): words
-   is 0 for a death; a slot below 0 asks for a collection. *)
+   The slots are one array, allocated directly in the major heap. Nothing else is allocated here,
+   and the standard library is not linked, so that the runtime's decisions depend on the workload
+   alone. A step is (slot, words): words is 0 for a death; a slot below 0 asks for a collection. *)
 
 type value
 

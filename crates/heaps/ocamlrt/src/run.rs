@@ -50,7 +50,7 @@ pub struct Run {
     pub collections: Vec<Report>,
     /// At the end.
     pub end: Report,
-    /// Each slice, where asked for.
+    /// Each slice, if requested.
     pub slices: Vec<Slice>,
     /// CPU time of the process, ns, the reading of steps included.
     pub cpu_ns: u64,

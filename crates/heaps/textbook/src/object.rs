@@ -14,7 +14,8 @@ const PACE_BYTES_MIN: u64 = 1 << 20;
 pub struct Options {
     /// Addresses reserved: the most that the heap can commit.
     pub limit_bytes: usize,
-    /// What may be allocated between two collections, percent of what lived after the first.
+    /// Bytes that may be allocated between two collections, percent of those that survived the
+    /// first.
     pub overhead_percent: u64,
 }
 

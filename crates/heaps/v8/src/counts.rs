@@ -77,7 +77,7 @@ impl Sub for Counts {
     }
 }
 
-/// The work by who asked for it.
+/// The work by source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CountsBy {
     /// The program, between collections.

@@ -51,7 +51,7 @@ pub struct OldGeneration {
     pub pages: Pages,
     /// The strategy of all free lists.
     pub strategy: Strategy,
-    /// The rules of which version.
+    /// The version whose rules apply.
     pub version: Version,
     /// The main space, then the compaction spaces of a running collection.
     pub spaces: Vec<Space>,

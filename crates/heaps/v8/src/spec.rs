@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub enum Compact {
     /// None (`--never-compact`).
     Never,
-    /// By V8's rule of what pays.
+    /// By V8's rule of worthwhile pages.
     Regular,
     /// All (`--always-compact`).
     Always,
@@ -34,7 +34,7 @@ pub enum Shape {
 pub struct Spec {
     /// Free-list strategy.
     pub strategy: Strategy,
-    /// The rules of which version.
+    /// The version whose rules apply.
     pub version: Version,
     /// Compaction.
     pub compact: Compact,

@@ -32,7 +32,7 @@ impl Sweeper {
         self.waiting.push(page);
     }
 
-    /// Begins sweeping what waits.
+    /// Begins sweeping the waiting pages.
     pub fn start(&mut self, pages: &Pages) {
         self.in_progress = true;
         self.wasted = 0;

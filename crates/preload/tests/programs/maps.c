@@ -42,7 +42,7 @@ int main(void)
     printf("map %lx %x\n", (long)end, 2 * PAGE);
     failed += brk(end + PAGE);
     printf("unmap %lx %x\n", (long)end + PAGE, PAGE);
-    /* what fails changes nothing but errno */
+    /* a failed call changes only errno */
     errno = 0;
     failed += anonymous(0) != MAP_FAILED || errno != EINVAL;
     failed += munmap((void *)1, PAGE) != -1 || errno != EINVAL;

@@ -1,4 +1,4 @@
-//! What a program maps past malloc: each call with its range and its stack, and a handler's.
+//! A program's mappings past malloc: each call with its range and its stack, and a handler's.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-# What gdb says of addresses (hexadecimal, one a line in the file that $addresses names): a line each, beginning with @, of
-# the functions from the innermost outwards and the symbol that `info symbol` gives.
+# Prints gdb's answers for addresses (hexadecimal, one a line in the file named by $addresses). Each
+# answer is a line that begins with @: the functions, innermost first, and the symbol of `info symbol`.
 import gdb
 
 for text in open(gdb.convenience_variable("addresses").string()):
