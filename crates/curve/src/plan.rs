@@ -7,9 +7,9 @@
 //! 2. The variant is `NAME=VALUE` with a NAME of two capitals or more: an environment variable of
 //!    its own.
 //! 3. The varied variable takes parts between commas (`OCAMLRUNPARAM`, `GODEBUG`, `MALLOC_CONF`):
-//!   the variant is one more part.
+//!    the variant is one more part.
 //! 4. The varied variable takes arguments (`*_OPTIONS`, `*OPTS`, `*FLAGS`, `GHCRTS`): the variant
-//!   is one more argument.
+//!    is one more argument.
 //!
 //! Everything else is refused, because nobody could say what was compared.
 

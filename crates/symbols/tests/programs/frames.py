@@ -1,5 +1,5 @@
 # Prints gdb's answers for addresses (hexadecimal, one a line in the file named by $addresses). Each
-# answer is a line that begins with @: the functions, innermost first, and the symbol of `info symbol`.
+# answer is a line that begins with @: the functions, innermost first, and `info symbol`'s symbol.
 import gdb
 
 for text in open(gdb.convenience_variable("addresses").string()):
