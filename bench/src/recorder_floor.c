@@ -1,7 +1,8 @@
-/* The least that a recorder in the target can cost: malloc, calloc, realloc and free that call the next definition and nothing else,
- * or (-DSTORE) that also ask for the usable size, read the time stamp counter and store a record of the recorder's length in a
- * buffer of 1 MiB that nobody reads. No thread is told from another, no handler or fork is thought of, nothing is shared. For
- * `cargo xtask bench recorder`. */
+/* The least cost of a recorder in the target, for `cargo xtask bench recorder`. malloc, calloc,
+ * realloc and free call the next definition and do nothing else. With -DSTORE they also ask for
+ * the usable size, read the time stamp counter, and store a record of the recorder's length in a
+ * buffer of 1 MiB that nobody reads. Threads are not told apart, handlers and forks are not
+ * handled, nothing is shared. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* Starts processes, one after the other: `forks` children that allocate once and end, or `execs` of this program. */
+/* Starts processes, one after the other: `forks` children that allocate once and end, or `execs`
+   of this program. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

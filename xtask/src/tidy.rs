@@ -1,7 +1,7 @@
-//! The house rules that a machine can see, as a check over the tree: file and function length, the
-//! width of comments and documents, module docs, SAFETY sentences, words that do not belong, marks
-//! that no test expects, the arrows between crates (the table of ARCHITECTURE.md), and what crates
-//! need to be published.
+//! Checks the tree for the house rules that a machine can see: length of files and functions, width
+//! of comments and documents, module docs, SAFETY sentences, unwanted words, marks that no test
+//! expects, arrows between crates (the table of ARCHITECTURE.md), and the requirements of published
+//! crates.
 //!
 //! The idea is TigerBeetle's tidy. Each rule is a function from one file to findings and knows no
 //! other rule; this file walks the tree and prints. Rules that need a compiler (missing docs,

@@ -4,7 +4,7 @@
 //! ```text
 //! fast                                     every arena
 //! 3k+16k+32k                               every arena: the sizes of its first chunks; the last again, or more for large arenas
-//! class:768+16k+32k/non-class:3k+16k+32k   by the kind that the recording gives each arena, the others as it says
+//! class:768+16k+32k/non-class:3k+16k+32k   by the kind that the recording gives each arena; other arenas as recorded
 //! class:768+16k/standard                   the same, and one for all other arenas
 //! ```
 

@@ -5,11 +5,12 @@
 //! allocation takes the next free cell of its class's span; an empty span goes back and serves any
 //! class. There are no lists, nothing is split, and nothing moves.
 //!
-//! Source: Go's runtime (mcentral.go, mheap.go, and `sizeclasses.go` of 1.26 for the table).
-//! Deviations: one processor; an empty span found by a full collection goes back at once, to the
-//! system too; a span comes from the lowest long enough free run of small pages, within 256 KiB;
-//! objects above the largest class and below V8's limit for large objects have a span of their own.
-//! The other table has small pages of 4 KiB, like SpiderMonkey's arenas.
+//! Source: Go's runtime (mcentral.go, mheap.go, and `sizeclasses.go` of 1.26 for the table). The
+//! other table has small pages of 4 KiB, like SpiderMonkey's arenas. Deviations from Go:
+//! - There is one processor.
+//! - An empty span found by a full collection goes back at once, to the system too.
+//! - A span comes from the lowest long enough free run of small pages, within 256 KiB.
+//! - An object above the largest class has a span of its own, up to V8's limit for large objects.
 
 use crate::facts::{PAGE_BYTES, REGULAR_MAX_BYTES, WORD_BYTES};
 use crate::object::{self, Kind};
