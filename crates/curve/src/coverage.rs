@@ -24,7 +24,7 @@ fn holds(estimate: Option<Estimate>, truth: f64) -> u64 {
 }
 
 /// Number of seeds whose intervals hold a, b and c, and number of seeds whose intervals hold the
-/// values wrong by [`WRONG`], as endless intervals would.
+/// values wrong by [`WRONG`], as infinitely wide intervals would.
 fn recovered(program: Program, reps: u32) -> ([u64; 3], [u64; 3]) {
     let (mut counts, mut wrong) = ([0; 3], [0; 3]);
     for seed in 0..seeds() {

@@ -62,8 +62,8 @@ pub enum Output {
 }
 
 impl Output {
-    /// Parses `null`, `pipe`, `inherit`, or a file. A file's name must contain a `.` or a `/`: so
-    /// words added later cannot be files of today.
+    /// Parses `null`, `pipe`, `inherit`, or a file. A file's name must contain a `.` or a `/`, so
+    /// that a word added later never takes the name of a file.
     ///
     /// # Errors
     /// A sentence with the expected forms.

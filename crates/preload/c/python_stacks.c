@@ -97,7 +97,8 @@ static void native_steps(struct thread *t, struct registers at)
         t->steps[t->step_count++] = (struct step){.at = at};
 }
 
-/* Joins a stack that is not remembered. Returns `node` on failure; 0: recording was cut. */
+/* Joins a stack that is not remembered, and returns its node. `node` is the native stack's. 0:
+   recording was cut. */
 static __attribute__((noinline)) uint32_t python_join(struct thread *t, struct registers at, const uint8_t *thread, uint64_t hash, uint32_t node, uint64_t words)
 {
     struct python_thread *p = t->python;

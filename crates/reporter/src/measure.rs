@@ -116,7 +116,7 @@ pub(crate) fn watch_marks() {
 /// The usable size of a block of `malloc`, or of the allocator that [`set_allocator`] named.
 ///
 /// # Safety
-/// It is a live block of this allocator.
+/// `block` is a live block of this allocator.
 unsafe fn usable(block: *const c_void, flags: u32) -> usize {
     if let Some((usable, _)) = ALLOCATOR.get() {
         mark(block, flags);

@@ -151,7 +151,7 @@ impl Chunks {
         debug_assert!(returned.is_ok(), "{returned:?}");
     }
 
-    /// The chunk that contains an address, by binary search.
+    /// The chunk that contains an address.
     pub(crate) fn find(&self, at: Address) -> Option<usize> {
         self.chain.iter().position(|chunk| (chunk.start..chunk.end).contains(&at))
     }

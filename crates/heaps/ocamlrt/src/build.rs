@@ -65,7 +65,7 @@ impl Driver {
     /// because the runtime's decisions depend on it.
     ///
     /// # Errors
-    /// The link cannot be made. The link cannot be made.
+    /// The link cannot be made.
     pub fn under(&self, runner: Vec<OsString>, folder: &Path) -> Result<Driver, OCamlError> {
         let link = folder.join(NAME);
         if !link.exists() {

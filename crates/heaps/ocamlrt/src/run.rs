@@ -70,8 +70,7 @@ impl Driver {
     /// reports each slice, which takes time.
     ///
     /// # Errors
-    /// A step that the driver cannot take, or the driver dies. A step that the driver cannot take,
-    /// or the driver dies.
+    /// A step that the driver cannot take, or the driver dies.
     pub fn run(
         &self,
         spec: &Spec,
@@ -86,8 +85,7 @@ impl Driver {
     /// ends at that function's first error.
     ///
     /// # Errors
-    /// As for [`Driver::run`], or an error of `steps`. As for [`Driver::run`], or an error of
-    /// `steps`.
+    /// As for [`Driver::run`], or an error of `steps`.
     pub fn feed<F>(
         &self,
         spec: &Spec,

@@ -62,8 +62,8 @@ fn fast_path(minimums: &[usize], room_bytes: usize) -> Vec<Step> {
     ]
 }
 
-/// Legacy's search beyond the lists: categories that surely have room, from `floor` on; then every
-/// node of the last one; then the request's own category.
+/// Legacy's search with other categories: categories that surely have room, from `floor` on; then
+/// every node of the last one; then the request's own category.
 fn roomy(floor: usize) -> Vec<Step> {
     let room = Bound::Room { floor, room_bytes: 8 };
     vec![

@@ -32,7 +32,7 @@ pub const ADOPTED_ENOUGH_BYTES: usize = 500 << 10;
 /// Entries of a segment of the scavenger's worklists (`kCopiedListSegmentSize`,
 /// `kRegularObjectPromotionListSegmentSize`).
 pub const SEGMENT_ENTRIES: usize = 256;
-/// With more entries than this in the promotion list's own segment, the scavenger takes that list
+/// From this many entries on in the promotion list's own segment, the scavenger takes that list
 /// first.
 pub const EAGER_PROMOTIONS: usize = SEGMENT_ENTRIES / 2;
 /// `FLAG_page_promotion_threshold`: in a full collection a new-space page with a higher percentage

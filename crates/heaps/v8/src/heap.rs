@@ -304,7 +304,7 @@ impl V8Heap {
         &self.parts.old
     }
 
-    /// Work of allocations in old space so far, separately for program and collector.
+    /// Work of allocations in old space so far, separately for each source.
     pub fn counts(&self) -> CountsBy {
         let CountsBy { scavenges, full, .. } = self.collecting;
         CountsBy { program: self.parts.old.counts() - scavenges - full, scavenges, full }

@@ -2,7 +2,7 @@
 //!
 //! Source: V8's scavenger.cc and scavenger-inl.h. Objects come to lie in the order in which the
 //! scavenger reaches them: first the program's table by slot, then two worklists
-//! ([`crate::worklist`]). The list of promoted objects comes first while its segment is half full.
+//! ([`crate::worklist`]). The list of promoted objects comes first once its segment is half full.
 //! An array object is reached from the table, its elements from the array object.
 //!
 //! Each task has a compaction space, a buffer and its ends of the lists. Remembered pages and the
