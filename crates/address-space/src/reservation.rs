@@ -51,7 +51,7 @@ pub struct Options {
 pub struct SystemCalls {
     /// To reserve, and to replace a mapping.
     pub mmap: u64,
-    /// Of parts mapped only to find an aligned place.
+    /// To remove parts mapped only to find an aligned place.
     pub munmap: u64,
     /// To open addresses and to close them.
     pub mprotect: u64,

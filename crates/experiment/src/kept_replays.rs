@@ -336,7 +336,7 @@ mod tests {
         };
         assert_eq!(of(&shown, Measure::Space), space.comparisons);
         assert_eq!(of(&shown, Measure::Time), of(&both, Measure::Time));
-        // Where all space cells failed, the peaks of an earlier replay do not take their place.
+        // If all space cells failed, the peaks of an earlier replay do not take their place.
         let mut failed = space_of(&both);
         failed.heaps.iter_mut().for_each(|heap| heap.space = None);
         failed.comparisons.clear();

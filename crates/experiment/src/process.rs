@@ -80,8 +80,8 @@ impl CellRunner for Processes<'_> {
                     return Err(std::io::Error::last_os_error());
                 }
                 if is_laid_out_alike {
-                    // Where the system refuses, layouts differ from run to run; that costs
-                    // precision only.
+                    // If the system refuses, layouts differ from run to run; that costs only
+                    // precision.
                     libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
                 }
                 Ok(())
@@ -159,7 +159,7 @@ fn read_all(stream: Option<impl Read>) -> Vec<u8> {
     bytes
 }
 
-/// How a process ended, the signal named, with the last line it said.
+/// The end of a process: its status or the name of its signal, and its last line.
 pub fn describe(status: ExitStatus, errors: &str) -> String {
     let said = errors
         .lines()

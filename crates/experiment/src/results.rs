@@ -256,7 +256,7 @@ pub struct Space {
     pub end_committed_bytes: Option<u64>,
     /// Resident bytes at the peak for each requested byte then.
     pub resident_per_requested: f64,
-    /// Of the largest resident bytes, those in huge pages of the kernel, the driver's taken off.
+    /// Part of the largest resident bytes in huge pages of the kernel, without the driver's.
     #[serde(default)]
     pub peak_huge_page_bytes: u64,
     /// The same heap under the other setting of huge pages.

@@ -90,8 +90,8 @@ pub fn hodges_lehmann(differences: &[f64], confidence: f64) -> Option<Estimate> 
     Some(Estimate { value, low: walsh[below], high: walsh[total - 1 - below] })
 }
 
-/// How many of the sorted Walsh means to leave out at each end: the largest k with P(T <= k) <=
-/// `tail`; 0 if there is no such k.
+/// Number of sorted Walsh means to leave out at each end: the largest k with P(T <= k) <= `tail`;
+/// 0 if there is no such k.
 fn critical(n: usize, tail: f64) -> usize {
     if n > EXACT_MAX {
         let count = n as f64;

@@ -10,7 +10,7 @@ use heaplab_trace::bundle::{Bundle, Selection};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How both workloads are replayed.
+/// Settings for the replays of both workloads.
 #[derive(Clone, Debug)]
 pub struct Trial {
     /// The program that serves cells.

@@ -49,8 +49,7 @@ fn interval(comparison: &Comparison, stated: f64) -> String {
         // others.
         Measure::Space if comparison.blocks == 1 => String::from("1 cell gave"),
         Measure::Space => format!("{} cells gave", comparison.blocks),
-        // Of too few blocks there is no interval of this confidence: these are the blocks' own
-        // figures.
+        // Too few blocks have no interval of this confidence: the figures are the blocks' own.
         Measure::Time
             if comparison.nodes.is_none() && comparison.blocks < blocks_needed(confidence) =>
         {

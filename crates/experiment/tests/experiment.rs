@@ -208,7 +208,7 @@ fn all_heaps_have_one_setting_of_huge_pages_and_the_other_beside_it() {
         let beside = space.other_huge_pages.map(|other| other.peak_resident_bytes);
         (space.peak_resident_bytes, space.peak_huge_page_bytes, beside)
     };
-    // Where the system never has huge pages there is nothing beside it.
+    // A system that never has huge pages has no other setting to measure.
     let has_them = heaplab_experiment::run::machine().huge_pages != "never";
     assert_eq!(peaks(&plan), (6_000_000, 0, has_them.then_some(14_000_000)));
     plan.settings.huge_pages = Some(HugePages::System);

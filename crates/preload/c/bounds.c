@@ -1,4 +1,4 @@
-/* Where stacks lie, and how far outwards a walk may read.
+/* The bounds of stacks, which limit the reads of a walk.
  *
  * A thread's own stack stays mapped while the thread runs. Any other stack (a coroutine's, an
  * alternate one for signals) lies in a mapping that may hold other things. Its neighbour can be

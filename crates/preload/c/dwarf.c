@@ -33,7 +33,7 @@ struct entry {
     struct cursor initial;
 };
 
-/* Where the registers are saved at one program counter. */
+/* The places of the saved registers at one program counter. */
 struct row {
     struct rule rule;
     bool ra_undefined, ra_same, bad;

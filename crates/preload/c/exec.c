@@ -148,8 +148,8 @@ static bool asks_for_recorder(char *const *environment)
     return loads && told;
 }
 
-/* Where process `pid` starts to resolve a relative path: the folder of its descriptor `at`, or
- * (AT_FDCWD) its working directory. Returns the folder's bytes, 0 if unknown. */
+/* The folder from which process `pid` resolves a relative path: that of its descriptor `at`, or
+ * (AT_FDCWD) its working directory. Returns the length of the folder's name; 0: unknown. */
 static size_t folder_of(uint64_t pid, int at, char *folder, size_t capacity)
 {
     char link[64];

@@ -40,11 +40,11 @@ COLD static bool is_unread(void)
     return !failed(sys(SYS_faccessat, AT_FDCWD, (long)path.text, F_OK, 0, 0, 0));
 }
 
-/* Where the data wrap: each record is written in one piece, so none crosses this point. */
+/* The end of a lap, where the data wrap. Each record is written in one piece, so none crosses it. */
 static uint64_t lap_end(const struct thread *t) { return (t->head | t->mask) + 1; }
 
-/* How far the thread may write: up to the drainer's unread words, to the end of the lap, and on the
- * first lap to the end of the backed memory. */
+/* The end of the words that the thread may write: the drainer's unread words, the end of the lap,
+ * and on the first lap the end of the backed memory. */
 static uint64_t limit_now(const struct thread *t)
 {
     uint64_t limit = load_acquire(&t->ring->tail) + t->mask + 1, end = lap_end(t);

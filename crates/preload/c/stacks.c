@@ -121,7 +121,7 @@ struct walk {
     struct blocked blocked; /* until the walk ends */
 };
 
-/* How many of the first `count` checks hold. */
+/* Number of the first `count` checks that hold. */
 ALWAYS_INLINE uint32_t holding(const struct check *checks, uint32_t count)
 {
     uint32_t i = 0;

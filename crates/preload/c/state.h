@@ -31,7 +31,7 @@
 /* 2^64 over the golden ratio: the high bits of a product depend on all bits of a number */
 #define SPREAD 0x9e3779b97f4a7c15ull
 
-/* Where a thread stands in its own code: the start and the steps of unwinding. */
+/* A thread's place in its own code: the start and the steps of unwinding. */
 struct registers {
     uintptr_t ip, sp, fp;
 };

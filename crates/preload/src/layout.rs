@@ -428,7 +428,7 @@ pub const NODES_MAX: u32 = 1 << 20;
 pub const COUNTER_BITS: u32 = 60;
 /// Bits of an address that a block word keeps.
 pub const ADDRESS_BITS: u32 = 52;
-/// Where log2 of the alignment lies in a block word (6 bits).
+/// Shift of log2 of the alignment (6 bits) in a block word.
 pub const ALIGN_SHIFT: u32 = 52;
 /// Shift of "zeroed" in a block word.
 pub const ZEROED_SHIFT: u32 = 58;

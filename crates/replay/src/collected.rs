@@ -20,7 +20,7 @@ use heaplab_trace::program::{
 };
 use std::ptr::NonNull;
 
-/// How far ahead of the current instruction a slot's entry is prefetched, in words.
+/// Distance between the current instruction and the prefetch of a slot's entry, in words.
 const PREFETCH_WORDS: usize = 24;
 
 /// Most fields of an object: a damaged program names any number.

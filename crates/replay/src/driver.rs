@@ -16,7 +16,7 @@ use heaplab_heap::{Block, Manual, Region, Request};
 use heaplab_trace::program::{Corrupt, Managed, Program, Step, decode, slot_at};
 use std::ptr::NonNull;
 
-/// How far ahead of the current instruction a slot's entry is prefetched, in words.
+/// Distance between the current instruction and the prefetch of a slot's entry, in words.
 const PREFETCH_WORDS: usize = 32;
 
 /// Why a replay ended early.

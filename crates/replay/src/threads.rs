@@ -126,7 +126,7 @@ pub(crate) struct Threaded<'a, H> {
     plan: Plan,
     table: Table,
     order: Order,
-    /// Where each thread must stop; one word a thread, read when the thread wakes.
+    /// The word at which each thread must stop; a thread reads its own when it wakes.
     goals: Pages<AtomicU64>,
     /// The threads that sleep until the next segment, or will.
     handles: Vec<Option<Thread>>,

@@ -45,7 +45,7 @@ pub struct Report {
     pub kind: Kind,
     /// The unit of the amount.
     pub units: Units,
-    /// How much.
+    /// The amount, in `units`.
     pub amount: i64,
     /// A sentence on the measured thing.
     pub description: String,

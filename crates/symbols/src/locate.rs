@@ -25,7 +25,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where to look.
+/// The places to search for files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Folders of debug files, the first searched first. Each may hold `.build-id/xx/yyyy.debug`,

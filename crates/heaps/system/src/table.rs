@@ -80,7 +80,7 @@ impl std::fmt::Display for Takes {
     }
 }
 
-/// How to pass a parameter to an allocator before `main`.
+/// The way to pass a parameter to an allocator before `main`.
 #[derive(Clone, Copy, Debug)]
 enum Told {
     /// `GLIBC_TUNABLES=NAME=VALUE:...`

@@ -43,8 +43,8 @@ tests!(here on Some(crate::machine::own()),
     a_small_ring_waits_for_the_drainer_and_loses_nothing
 );
 
-// Of children only those of fork: qemu (7.2) ignores MADV_WIPEONFORK, and a child of raw clone
-// would write into its parent's files; exec leads out of the emulator.
+// Only children of fork: qemu (7.2) ignores MADV_WIPEONFORK, and a child of raw clone would write
+// into its parent's files; exec leads out of the emulator.
 tests!(on_aarch64 on crate::machine::aarch64(),
     every_function_is_recorded_with_what_it_was_asked_and_gave
     usable_sizes_are_the_allocators_own

@@ -144,7 +144,7 @@ impl Metaspace11 {
         NonNull::new(std::ptr::with_exposed_provenance_mut(block))
     }
 
-    /// A block is given back before its arena dies.
+    /// Frees a block before its arena dies.
     ///
     /// # Safety
     /// `block` was allocated from this arena with `words`, has not been given back since and is not

@@ -112,7 +112,7 @@ pub enum Event {
         /// The memory that served it.
         source: Source,
     },
-    /// A block is given back.
+    /// A block dies before its arena.
     Deallocate {
         /// The block's arena.
         arena: usize,

@@ -14,7 +14,7 @@ pub(super) struct Tenancy {
     pub arena: Option<usize>,
     /// The chunk that it replaced, which therefore belongs to the same arena.
     pub after: Option<usize>,
-    /// Its blocks that are given back: offset and words.
+    /// Its freed blocks: offset and words.
     pub cuts: BTreeMap<usize, usize>,
 }
 
@@ -22,7 +22,7 @@ pub(super) struct Tenancy {
 #[derive(Default)]
 pub(super) struct Owners {
     pub tenancies: Vec<Tenancy>,
-    /// Of each arena: its space, and the words of its first chunk.
+    /// For each arena its space, and the words of its first chunk.
     pub births: Vec<(Space, usize)>,
     /// Arenas that die; all their chunks are known.
     pub mortal: HashSet<usize>,
