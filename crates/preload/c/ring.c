@@ -40,7 +40,7 @@ COLD static bool is_unread(void)
     return !failed(sys(SYS_faccessat, AT_FDCWD, (long)path.text, F_OK, 0, 0, 0));
 }
 
-/* The end of a lap, where the data wrap. Each record is written in one piece, so none crosses it. */
+/* The end of a lap, where the data wrap. Records are written in one piece, so none crosses it. */
 static uint64_t lap_end(const struct thread *t) { return (t->head | t->mask) + 1; }
 
 /* The end of the words that the thread may write: the drainer's unread words, the end of the lap,
