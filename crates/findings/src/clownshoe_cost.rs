@@ -147,7 +147,7 @@ impl Judge<'_> {
             })
         };
         let by_table =
-            Allocator::ALL.into_iter().map(|allocator| (Basis::Table(allocator), on(allocator)));
+            self.pairs.tables().map(|allocator| (Basis::Table(allocator), on(allocator)));
         let measured = sizes.iter().fold((0u64, 0u64), |(peak, total), (_, requested, at_peak)| {
             (
                 peak.saturating_add(at_peak.slop_bytes()),

@@ -71,6 +71,8 @@ pub(crate) struct Pairs {
     over_max_part: u64,
     over_max_share: u64,
     limit: usize,
+    /// A table that only this user asked for.
+    asked: Option<Allocator>,
     /// Per size: 0 not looked at, 1 not suspicious, 2 suspicious.
     memo: Vec<u8>,
     pairs: HashMap<(StackId, u64), Pair>,
@@ -87,11 +89,17 @@ impl Pairs {
             over_max_part: options.over_max_part.max(1),
             over_max_share: options.over_max_share.max(1),
             limit: options.pair_limit,
+            asked: options.asked_table(),
             memo: vec![0; MEMO],
             pairs: HashMap::new(),
             spreads: Spreads::default(),
             overflowed: 0,
         }
+    }
+
+    /// The tables that count.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = Allocator> + use<> {
+        Allocator::ALL.into_iter().chain(self.asked)
     }
 
     /// Bytes by which `size` is a little over the class below on a table.
@@ -129,7 +137,7 @@ impl Pairs {
 
     fn look(&self, size: u64) -> bool {
         self.over_power(size).is_some()
-            || Allocator::ALL.into_iter().any(|allocator| self.over(allocator, size).is_some())
+            || self.tables().any(|allocator| self.over(allocator, size).is_some())
     }
 
     #[inline]
@@ -170,7 +178,7 @@ impl Pairs {
 
     /// The class or power of two that the size exceeds a little.
     fn edge(&self, size: u64) -> Option<u64> {
-        let tables = || Allocator::ALL.into_iter().find_map(|allocator| self.over(allocator, size));
+        let tables = || self.tables().find_map(|allocator| self.over(allocator, size));
         self.over_power(size).map(|(power, _)| power).or_else(|| tables().map(|over| size - over))
     }
 

@@ -145,7 +145,7 @@ impl Detectors {
             lead: lead(tables, profile, &findings, &options),
             findings,
             uses_its_slop,
-            slop: by_allocator(profile),
+            slop: by_allocator(profile, options.asked_table()),
             counts: counts(profile, basis, When::WholeRun, options.counts_rows),
             counts_at_peak: counts(profile, basis, When::AtPeak, options.counts_rows),
             limits,

@@ -2,6 +2,7 @@
 
 use crate::Basis;
 use heaplab_profile::Profile;
+use heaplab_size_class::Allocator;
 
 /// Thresholds. None is tuned to a sample: each is a share of the run, or where a cost begins to be
 /// felt.
@@ -117,6 +118,12 @@ impl Options {
     pub(crate) fn is_worth(&self, profile: &Profile, at_peak_bytes: u64, total_bytes: u64) -> bool {
         at_peak_bytes >= self.least(profile.peak.live.bytes)
             || total_bytes >= self.least(profile.totals.requested_bytes)
+    }
+
+    /// The table to judge by that no report compares unasked.
+    pub fn asked_table(&self) -> Option<Allocator> {
+        let Some(Basis::Table(allocator)) = self.basis else { return None };
+        Allocator::NAMED.contains(&allocator).then_some(allocator)
     }
 
     /// The least bytes at the peak by which a finding ranks before those that save over the run.

@@ -53,10 +53,12 @@ pub fn counts(profile: &Profile, basis: Basis, when: When, most: usize) -> Count
     CountsTable { basis, requests, lines, rows: rows.collect() }
 }
 
-/// Requested against usable bytes: measured, where everything was, and by every table.
-pub fn by_allocator(profile: &Profile) -> Vec<SlopRow> {
+/// Requested against usable bytes: measured, where everything was, and by every table, the one
+/// `asked` for last.
+pub fn by_allocator(profile: &Profile, asked: Option<Allocator>) -> Vec<SlopRow> {
     let measured = profile.is_measured().then_some(Basis::Measured);
-    let bases = measured.into_iter().chain(Allocator::ALL.into_iter().map(Basis::Table));
+    let tables = Allocator::ALL.into_iter().chain(asked).map(Basis::Table);
+    let bases = measured.into_iter().chain(tables);
     bases.map(|basis| slop(profile, basis)).collect()
 }
 

@@ -52,7 +52,7 @@ impl Asked {
             requested_bytes: profile.totals.requested_bytes,
             peak_requested_bytes: profile.peak.live.bytes,
             end_requested_bytes: profile.end.live.bytes,
-            slop: slop::by_allocator(profile),
+            slop: slop::by_allocator(profile, None),
         }
     }
 }

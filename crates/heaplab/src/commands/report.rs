@@ -16,6 +16,7 @@ use heaplab_report::{
     Analysis, HeapAt, JvmMetaspace, Report, Saved, Tried, advice, analyse, analyse_for_page,
     analyse_whole, json, metaspace, moments, on_model, page, select, text,
 };
+use heaplab_size_class::Allocator;
 use heaplab_terminal::{self as terminal, progress};
 use heaplab_trace::bundle::{Bundle, Selection};
 use std::path::PathBuf;
@@ -75,8 +76,8 @@ pub struct Args {
 /// An allocator to judge by, by its name.
 pub fn parse_basis(text: &str) -> Result<Basis, String> {
     let names = || {
-        let tables = heaplab_size_class::Allocator::ALL.map(|allocator| allocator.name());
-        format!("expected measured, {}", tables.join(", "))
+        let tables = Allocator::ALL.into_iter().chain(Allocator::NAMED).map(Allocator::name);
+        format!("expected measured, {}", tables.collect::<Vec<_>>().join(", "))
     };
     Basis::from_name(text).ok_or_else(names)
 }
