@@ -9,6 +9,7 @@
 pub mod chunks;
 mod common;
 pub mod curve;
+pub mod dmd;
 pub mod elastic;
 pub mod events;
 pub mod expression;
@@ -26,6 +27,7 @@ pub mod snapshot_packed;
 pub mod snapshot_rewrite;
 pub mod spool;
 pub mod spool_block;
+pub mod sweep;
 pub mod symbols;
 pub mod table;
 pub mod v8;

@@ -61,11 +61,11 @@ macro_rules! corpora {
     };
 }
 
-corpora!(chunks curve elastic events expression import jvm_log metaspace ocaml old_metaspace_log program snapshot snapshot_header snapshot_lists snapshot_packed snapshot_rewrite spool spool_block symbols table v8);
+corpora!(chunks curve dmd elastic events expression import jvm_log metaspace ocaml old_metaspace_log program snapshot snapshot_header snapshot_lists snapshot_packed snapshot_rewrite spool spool_block sweep symbols table v8);
 
 #[test]
 fn every_target_has_its_test() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let count = |folder: &str| std::fs::read_dir(here.join(folder)).expect("a folder").count();
-    assert_eq!((count("fuzz_targets"), count("corpora")), (21, 21));
+    assert_eq!((count("fuzz_targets"), count("corpora")), (23, 23));
 }

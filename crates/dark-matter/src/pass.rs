@@ -128,7 +128,7 @@ impl Found {
             groups.entry((live.stack, reports)).or_default().add(block);
         }
         let mut found = DarkMatter { live: all, set_aside: self.set_aside, ..Default::default() };
-        let frames = |stack| frames_of(tables, stack);
+        let frames = |stack| reporters_frames(tables, stack);
         for ((stack, reports), blocks) in groups {
             let list = match reports.len() {
                 0 => &mut found.unreported,
@@ -137,7 +137,7 @@ impl Found {
             };
             list.blocks.add(blocks);
             let (allocated_at, reported_at) =
-                (frames(stack), reports.into_iter().map(frames).collect());
+                (frames_of(tables, stack), reports.into_iter().map(frames).collect());
             list.groups.push(Group { blocks, allocated_at, reported_at });
         }
         for list in [&mut found.unreported, &mut found.once, &mut found.twice] {
@@ -205,6 +205,24 @@ fn frames_of(tables: &Tables, stack: StackId) -> Vec<String> {
         .count();
     // A stack with no other frames is shown whole.
     if own == labels.len() { labels } else { labels[own..].to_vec() }
+}
+
+/// The stack of a report as text. A Python reporter's mark goes through libffi and ctypes: those
+/// frames, and the package's own around them, are left out.
+fn reporters_frames(tables: &Tables, stack: StackId) -> Vec<String> {
+    let is_package = |row: &u32| {
+        let file = tables.frames.get(*row as usize).and_then(|frame| frame.file.as_deref());
+        file.is_some_and(|file| file.ends_with("/heaplab/reporter.py"))
+    };
+    let frames: Vec<u32> = tables.frames_of(stack).collect();
+    let Some(first) = frames.iter().position(is_package) else { return frames_of(tables, stack) };
+    let own = frames[first..].iter().take_while(|row| is_package(row)).count();
+    let rest = &frames[first + own..];
+    // A stack with no other frames is shown whole.
+    if rest.is_empty() {
+        return frames_of(tables, stack);
+    }
+    rest.iter().map(|row| label(tables, *row)).collect()
 }
 
 fn label(tables: &Tables, row: u32) -> String {

@@ -63,3 +63,8 @@ fn a_cell_is_recorded_and_reported() {
 fn notebooks_run_from_their_first_cell_to_their_last() {
     passes("test_notebooks.py");
 }
+
+#[test]
+fn a_program_registers_reporters_and_is_asked() {
+    passes("test_reporter.py");
+}

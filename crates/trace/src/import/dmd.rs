@@ -16,11 +16,14 @@ use crate::{
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::io::{BufRead, Read};
+use std::ops::Range;
 
 /// Longest file, expanded.
 const BYTES_MAX: u64 = 1 << 30;
 /// Blocks of a file: one row with `num` stands for many.
 const BLOCKS_MAX: u64 = 8 << 20;
+/// Reports of all blocks: each is a row.
+const REPORTS_MAX: u64 = 16 << 20;
 /// DMD walks at most 24 frames.
 const FRAMES_MAX: usize = 256;
 
@@ -62,8 +65,8 @@ pub fn import<S: EventSink>(
 ) -> Result<Imported, TraceError> {
     let file = read(input, options)?;
     let mut names = Names::new(options, &file);
-    let mut reports = Vec::new();
-    let mut born = 0_u64;
+    let mut reported = Vec::new();
+    let (mut born, mut reports) = (0_u64, 0_u64);
     for (row, block) in file.blocks.iter().enumerate() {
         let place = || format!("block {row} of blockList");
         let size = block.req.checked_add(block.slop).filter(|size| *size <= SIZE_MAX);
@@ -88,6 +91,14 @@ pub fn import<S: EventSink>(
         let stack = block.alloc.as_deref().map_or(Ok(0), |id| names.stack(id, row))?;
         let named = block.reps.iter().map(|id| names.stack(id, row));
         let named = named.collect::<Result<Vec<_>, _>>()?;
+        reports = count.saturating_mul(named.len() as u64).saturating_add(reports);
+        if reports > REPORTS_MAX {
+            let what = "number of reports";
+            return Err(limit_of(options, place(), what, reports, REPORTS_MAX));
+        }
+        if !named.is_empty() {
+            reported.push((born..born + count, named));
+        }
         for _ in 0..count {
             let size = block.req;
             sink.push(&Event {
@@ -98,21 +109,27 @@ pub fn import<S: EventSink>(
                 stack,
                 ..Event::default()
             })?;
-            reports.extend(named.iter().map(|stack| (born, *stack)));
             born += 1;
         }
     }
     let is_asked = file.invocation.mode.as_deref().is_none_or(|mode| mode == "dark-matter");
     if is_asked && born > 0 {
         sink.push(&Event { op: Op::Mark, object: 0, ..Event::default() })?;
-        for (object, stack) in reports {
-            sink.push(&Event { op: Op::Report, object, stack, ..Event::default() })?;
+        for (object, stacks) in reported.iter().flat_map(each_object) {
+            for &stack in stacks {
+                sink.push(&Event { op: Op::Report, object, stack, ..Event::default() })?;
+            }
         }
         sink.push(&Event { op: Op::Mark, object: 1, ..Event::default() })?;
         let mark = |name: &str| Mark { name: name.into(), time_ns: 0, process: Some(0) };
         names.tables.marks = vec![mark(REPORTERS_ASKED), mark(REPORTERS_ANSWERED)];
     }
     Ok(names.done())
+}
+
+/// The objects of a row with the stacks of its reports.
+fn each_object((objects, stacks): &(Range<u64>, Vec<StackId>)) -> impl Iterator<Item = (u64, &[StackId])> {
+    objects.clone().map(|object| (object, &stacks[..]))
 }
 
 /// The file as it stands, its version and mode looked at.
@@ -399,6 +416,11 @@ mod tests {
             ("[\"F\", \"E\"]", "[\"Y\"]", "trace \"B\": expected a frame"),
             ("\"num\": 3", "\"num\": 0", "block 1 of blockList: expected a number"),
             ("\"num\": 3", "\"num\": 99999999999", "number of blocks is 100000000000"),
+            (
+                "\"reps\": [\"A\", \"B\"]",
+                "\"num\": 8000000, \"reps\": [\"A\", \"B\", \"A\"]",
+                "block 2 of blockList: number of reports is 24000001",
+            ),
             ("\"req\": 8", "\"req\": -8", "line 7"),
             ("\"req\": 8", "\"req\": 18446744073709551615", "size of a block"),
         ] {
