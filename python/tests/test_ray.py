@@ -109,6 +109,67 @@ def test_a_job_that_fails_is_told_and_the_others_run():
             raise AssertionError("a plan that is not there is told")
 
 
+def test_a_job_that_kills_its_worker_again_and_again_fails_by_name():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
+        plan, out = _plan(folder, repetitions=1), folder / "out"
+        binary = shutil.which(os.environ.get("HEAPLAB", "heaplab"))
+        # The nodes' binary kills the worker for one job; its runs are counted.
+        deadly = folder / "deadly"
+        deadly.write_text(f'#!/bin/sh\ncase "$*" in *sqlite/space*) echo died >> {folder}/deaths; kill -9 $PPID;; *) exec {binary} "$@";; esac\n')
+        deadly.chmod(0o755)
+        os.environ["HEAPLAB"] = str(deadly)
+        try:
+            cluster, _ = _cluster()
+            os.environ["HEAPLAB"] = binary
+            wrong = heaplab.ray.sweep(plan, out)
+        finally:
+            os.environ["HEAPLAB"] = binary
+            ray.shutdown()
+            cluster.shutdown()
+        assert len(wrong) == 1 and wrong[0].startswith("sqlite/space: its node or worker died 4 times: "), wrong
+        assert len((folder / "deaths").read_text().splitlines()) == 4
+        # The others were run.
+        assert sorted(str(path.relative_to(out)) for path in out.glob("*/*.json")) == ["python/block-00000.json", "python/space.json", "sqlite/block-00000.json"]
+
+
+def test_times_without_a_node_for_them_are_refused_in_words():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
+        plan, out = _plan(folder, repetitions=1), folder / "out"
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+        ray.init(address=cluster.address, log_to_driver=False)
+        try:
+            wrong = heaplab.ray.sweep(plan, out)
+        finally:
+            ray.shutdown()
+            cluster.shutdown()
+        assert len(wrong) == 1 and "no node has the resource timing" in wrong[0], wrong
+        assert len(list(out.glob("*/space.json"))) == 2, "space is measured anywhere"
+
+
+def test_a_recording_goes_to_a_node_in_pieces():
+    ray.init(num_cpus=1, log_to_driver=False)
+    try:
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
+            bundle = folder / "large.heaplab"
+            bundle.mkdir()
+            (bundle / "events.parquet").write_bytes(os.urandom(20 << 20))
+            (bundle / "meta.json").write_text("{}")
+            (bundle / "replay-words").write_text("made from the rest")
+            digest, pieces = heaplab.ray._packed(bundle)
+            assert len(pieces) == 3 and heaplab.ray._packed(bundle)[0] == digest
+            cached = heaplab.ray._cached("large", digest, pieces)
+            assert sorted(path.name for path in cached.iterdir()) == ["events.parquet", "meta.json"]
+            assert (cached / "events.parquet").read_bytes() == (bundle / "events.parquet").read_bytes()
+    finally:
+        ray.shutdown()
+
+
 if __name__ == "__main__":
     for name, test in list(globals().items()):
         if name.startswith("test_"):

@@ -89,20 +89,14 @@ impl Sweep {
         })
     }
 
-    /// Jobs, for a scheduler that hands them out (docs/sweep.md).
-    pub fn listed<'a>(
-        &'a self,
-        asked: &'a Asked,
-        jobs: &'a [Job],
-    ) -> impl Iterator<Item = Listed<'a>> + 'a {
-        jobs.iter().filter_map(|job| {
-            let place = self.names.iter().position(|name| *name == job.workload)?;
-            Some(Listed {
-                job: job.to_string(),
-                bundle: asked.bundles.get(place)?,
-                experiment: &self.about.workloads.get(place)?.experiment,
-                timed: matches!(job.work, Work::Time(_)),
-            })
+    /// A job, for a scheduler that hands it out (docs/sweep.md).
+    pub fn listed<'a>(&'a self, asked: &'a Asked, job: &Job) -> Option<Listed<'a>> {
+        let place = self.names.iter().position(|name| *name == job.workload)?;
+        Some(Listed {
+            job: job.to_string(),
+            bundle: asked.bundles.get(place)?,
+            experiment: &self.about.workloads.get(place)?.experiment,
+            timed: matches!(job.work, Work::Time(_)),
         })
     }
 
@@ -173,20 +167,21 @@ impl Sweep {
         Ok(())
     }
 
-    /// The `jobs` without a file in `folder`; begins an empty folder.
+    /// Begins an empty folder, or accepts one of this sweep.
     ///
     /// # Errors
-    /// As for [`Sweep::run`].
-    pub fn missing(&self, jobs: Vec<Job>, folder: &Path) -> Result<Vec<Job>, SweepError> {
-        self.about.keep(folder)?;
-        let is_missing = |job: &Job| {
-            let Some(plan) = self.plan(job) else { return Err(SweepError::NoJob(job.to_string())) };
-            Ok(!self.is_done(job, &plan, &store::file(folder, job))?)
-        };
-        jobs.into_iter()
-            .map(|job| Ok(is_missing(&job)?.then_some(job)))
-            .filter_map(Result::transpose)
-            .collect()
+    /// The folder holds another sweep, or cannot be written to.
+    pub fn begin(&self, folder: &Path) -> Result<(), SweepError> {
+        self.about.keep(folder)
+    }
+
+    /// Whether the job has no file in `folder`.
+    ///
+    /// # Errors
+    /// The plan lacks the job, or heaplab did not write the file so.
+    pub fn is_missing(&self, job: &Job, folder: &Path) -> Result<bool, SweepError> {
+        let Some(plan) = self.plan(job) else { return Err(SweepError::NoJob(job.to_string())) };
+        Ok(!self.is_done(job, &plan, &store::file(folder, job))?)
     }
 
     /// Whether the job has a file. The file is read, so that a damaged one is reported before hours

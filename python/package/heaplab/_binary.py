@@ -8,7 +8,8 @@ import os
 import shutil
 import subprocess
 import sysconfig
-from typing import TYPE_CHECKING, Sequence, Union
+import tempfile
+from typing import TYPE_CHECKING, Iterator, Sequence, Union
 
 if TYPE_CHECKING:
     from ._recording import Recording
@@ -46,14 +47,29 @@ def call(*arguments: str, codes: Sequence[int] = (0,)) -> subprocess.CompletedPr
     """Runs `heaplab ARGUMENTS`. `Error` where its exit code is none of `codes`."""
     done = subprocess.run([find(), "--color=never", *arguments], capture_output=True, text=True)
     if done.returncode not in codes:
-        said = done.stderr.strip() or f"heaplab {arguments[0]} ended with {done.returncode}"
-        raise Error(said.removeprefix("heaplab: "))
+        raise _failed(arguments, done.returncode, done.stderr)
     return done
+
+
+def _failed(arguments, code, said):
+    said = said.strip() or f"heaplab {arguments[0]} ended with {code}"
+    return Error(said.removeprefix("heaplab: "))
 
 
 def run(*arguments: str) -> str:
     """The standard output of `heaplab ARGUMENTS`."""
     return call(*arguments).stdout
+
+
+def lines(*arguments: str) -> Iterator[str]:
+    """The lines that `heaplab ARGUMENTS` prints, while it prints them. `Error` behind the last where it fails."""
+    with tempfile.TemporaryFile("w+") as said:
+        command = [find(), "--color=never", *arguments]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True) as program:
+            yield from program.stdout
+        if program.returncode:
+            said.seek(0)
+            raise _failed(arguments, program.returncode, said.read())
 
 
 def run_json(*arguments: str) -> dict:

@@ -2,7 +2,8 @@
 
 Every node needs the same `heaplab` (heaplab.find() says which). Jobs of times run only where a node has the resource `timing`, one at a time
 (`ray start --resources '{"timing": 1}'`); jobs of space run anywhere. A job whose node dies is run anew, whole: a job's result is one file, which
-the driver writes when it is there, so that nothing is lost or counted twice. The driver holds no more than a few jobs for each node at once.
+the driver writes when it is there, so that nothing is lost or counted twice. A job whose nodes die again and again is a failure that names the job.
+The driver reads the jobs as a stream and holds a few of them for each node; `python/simulations/sweep.py` runs it on 1,000 nodes that are made up.
 """
 
 import argparse
@@ -16,13 +17,14 @@ import socket
 import sys
 import tarfile
 import tempfile
+from collections import Counter
 
 try:
     import ray
 except ImportError as error:
     raise ImportError("heaplab.ray needs Ray: pip install 'heaplab[ray]'") from error
 
-from ._binary import Error, run
+from ._binary import Error, lines, run
 
 __all__ = ["sweep", "main"]
 
@@ -30,21 +32,65 @@ __all__ = ["sweep", "main"]
 _MADE = ("replay-",)
 
 
+# Bytes of a recording that are in memory at once, in the driver and on a node.
+_PIECE_BYTES = 8 << 20
+# A task whose worker or node dies is run again so often.
+_RETRIES = 3
+
+
+class _Pieces(io.RawIOBase):
+    """A file that goes to the cluster's object store in pieces."""
+
+    def __init__(self):
+        self.hash, self.pieces, self._rest = hashlib.sha256(), [], bytearray()
+
+    def write(self, data):
+        self.hash.update(data)
+        self._rest += data
+        if len(self._rest) >= _PIECE_BYTES:
+            self.end_piece()
+        return len(data)
+
+    def end_piece(self):
+        self.pieces.append(ray.put(bytes(self._rest)))
+        self._rest.clear()
+
+
+class _Pulled(io.RawIOBase):
+    """Pieces from the object store as a file."""
+
+    def __init__(self, pieces):
+        self._pieces, self._rest = iter(pieces), memoryview(b"")
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        while not self._rest:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._rest = memoryview(ray.get(piece))
+        length = min(len(buffer), len(self._rest))
+        buffer[:length], self._rest = self._rest[:length], self._rest[length:]
+        return length
+
+
 def _packed(bundle):
-    """A recording's files as bytes that depend on their content alone, and their hash."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as archive:
+    """A recording's files in the object store, as pieces whose content depends on that of the files alone, and the hash of it."""
+    packed = _Pieces()
+    with tarfile.open(fileobj=packed, mode="w|") as archive:
         for path in sorted(pathlib.Path(bundle).iterdir()):
             if path.is_file() and not path.name.startswith(_MADE):
                 entry = tarfile.TarInfo(path.name)
                 entry.size = path.stat().st_size
                 with open(path, "rb") as file:
                     archive.addfile(entry, file)
-    content = packed.getvalue()
-    return content, hashlib.sha256(content).hexdigest()
+    packed.end_piece()
+    return packed.hash.hexdigest(), packed.pieces
 
 
-def _cached(name, digest, content):
+def _cached(name, digest, pieces):
     """The recording on this node, pulled once: it appears whole or not at all."""
     root = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "heaplab" / "bundles" / digest
     bundle = root / f"{name}.heaplab"
@@ -52,7 +98,7 @@ def _cached(name, digest, content):
         root.mkdir(parents=True, exist_ok=True)
         unfinished = pathlib.Path(tempfile.mkdtemp(dir=root))
         try:
-            with tarfile.open(fileobj=io.BytesIO(ray.get(content[0])), mode="r") as archive:
+            with tarfile.open(fileobj=_Pulled(pieces), mode="r|") as archive:
                 archive.extractall(unfinished, filter="data")
             unfinished.rename(bundle)
         except OSError:
@@ -64,10 +110,10 @@ def _cached(name, digest, content):
 
 
 # A node's death is no failure of the job; an exception of heaplab is.
-@ray.remote(num_cpus=1, max_retries=-1)
-def _run(job, plan, digest, content):
+@ray.remote(num_cpus=1, max_retries=_RETRIES)
+def _run(job, plan, digest, pieces):
     name, file = job.split("/")
-    bundle = _cached(name, digest, content)
+    bundle = _cached(name, digest, pieces)
     node = f"{socket.gethostname()}-{ray.get_runtime_context().get_node_id()[:8]}"
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "plan.toml")
@@ -90,38 +136,64 @@ def _written(path, content):
 def sweep(plan, output, at_once=None):
     """Runs what is missing in the folder `output` of the sweep that the file `plan` describes, on the cluster that `ray.init` reached.
 
-    At most `at_once` jobs are with Ray at a time (four for each processor of the cluster). Returns what went wrong, as texts: a job that fails
-    does not keep others from running, and is run again by the next call. Raises heaplab.Error where the plan itself cannot be run.
+    At most `at_once` jobs of each kind are with Ray at a time (four for each processor, or for each node's `timing`). Returns what went wrong, as
+    texts: a job that fails does not keep others from running, and is run again by the next call. Raises heaplab.Error where the plan itself cannot
+    be run.
     """
     # Begins the folder, or refuses one of another sweep, before a node works for it.
-    missing = map(json.loads, run("sweep", str(plan), "-o", str(output), "--list").splitlines())
+    jobs = map(json.loads, lines("sweep", str(plan), "-o", str(output), "--list"))
     asked, bundles, running, wrong = _plan(plan), {}, {}, []
-    room = at_once or 4 * max(1, int(ray.cluster_resources().get("CPU", 1)))
+    resources = ray.cluster_resources()
+    nodes = {False: int(resources.get("CPU", 1)), True: int(resources.get("timing", 0))}
+    with_ray = Counter()
+    following = next(jobs, None)
 
     def submit():
-        job = next(missing, None)
-        if job is not None:
+        """Gives Ray jobs while it has fewer than their kind may be."""
+        nonlocal following
+        while following is not None:
+            job = following
+            if job["timed"] and not nodes[True]:
+                raise Error("times are not run, because no node has the resource timing: ray start --resources '{\"timing\": 1}'")
+            if with_ray[job["timed"]] >= (at_once or 4 * max(1, nodes[job["timed"]])):
+                return
             if job["bundle"] not in bundles:
-                content, digest = _packed(job["bundle"])
-                bundles[job["bundle"]] = digest, [ray.put(content)]
+                bundles[job["bundle"]] = _packed(job["bundle"])
             task = _run.options(resources={"timing": 1} if job["timed"] else None)
             running[task.remote(job["job"], asked, *bundles[job["bundle"]])] = job
+            with_ray[job["timed"]] += 1
+            following = next(jobs, None)
 
-    for _ in range(room):
-        submit()
-    while running:
-        (done,), _ = ray.wait(list(running), num_returns=1)
-        job = running.pop(done)
+    while True:
         try:
-            content = ray.get(done)
-            found = json.loads(content)
-            if found["experiment"] != job["experiment"]:
-                raise Error(f"{found['node']['name']} runs another heaplab than the driver, or has another library of a heap; not kept")
-            _written(pathlib.Path(output) / f"{job['job']}.json", content)
-        except Exception as error:  # whatever it is, other jobs go on
-            wrong.append(f"{job['job']}: {getattr(error, 'cause', None) or error}")
-        submit()
-    return wrong
+            submit()
+        except (Error, OSError) as error:  # of the list, or of a recording: what is with Ray goes on
+            wrong.append(str(error))
+            following = None
+        if not running:
+            return wrong
+        ray.wait(list(running), num_returns=1)
+        done, _ = ray.wait(list(running), num_returns=len(running), timeout=0)
+        for task in done:
+            job = running.pop(task)
+            with_ray[job["timed"]] -= 1
+            said = _kept(task, job, output)
+            wrong += [f"{job['job']}: {said}"] if said else []
+
+
+def _kept(task, job, output):
+    """Writes the result of a finished task; what went wrong, in words."""
+    try:
+        content = ray.get(task)
+        found = json.loads(content)
+        if found["experiment"] != job["experiment"]:
+            raise Error(f"{found['node']['name']} runs another heaplab than the driver, or has another library of a heap; not kept")
+        _written(pathlib.Path(output) / f"{job['job']}.json", content)
+    except (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError, ray.exceptions.LocalRayletDiedError) as error:
+        return f"its node or worker died {_RETRIES + 1} times: {str(error).splitlines()[0]}"
+    except Exception as error:  # whatever it is, other jobs go on
+        return str(getattr(error, "cause", None) or error)
+    return None
 
 
 def _plan(path):

@@ -88,19 +88,13 @@ fn sweep(args: &Args, path: &Path) -> Result<ExitCode> {
     let executable = own_file()?;
     let asked = Plan::read(path)?;
     let sweep = Sweep::prepare(path, &asked, &heaps::FAMILIES, &executable)?;
-    let mut jobs: Vec<Job> = match &args.job[..] {
-        [] => sweep.jobs(args.shard.unwrap_or((0, 1))).collect(),
-        names => names.iter().map(|name| sweep.job(name)).collect::<Result<_, _>>()?,
-    };
+    let named = args.job.iter().map(|name| sweep.job(name)).collect::<Result<Vec<_>, _>>()?;
+    let all = args.job.is_empty().then(|| sweep.jobs(args.shard.unwrap_or((0, 1))));
+    let jobs = named.into_iter().chain(all.into_iter().flatten());
     let Some(folder) = args.output.as_ref().filter(|_| !args.list) else {
-        if let Some(folder) = &args.output {
-            jobs = sweep.missing(jobs, folder)?;
-        }
-        for job in sweep.listed(&asked, &jobs) {
-            println!("{}", serde_json::to_string(&job)?)?;
-        }
-        return Ok(ExitCode::SUCCESS);
+        return list(&sweep, &asked, jobs, args.output.as_deref());
     };
+    let jobs: Vec<Job> = jobs.collect();
     let bar = replay::progress_bar(args.quiet);
     let node = Node::this(args.node.as_deref());
     interrupted(|stop| {
@@ -114,6 +108,25 @@ fn sweep(args: &Args, path: &Path) -> Result<ExitCode> {
         }
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// Prints every job, or every job without a file in `folder`, while it looks for the next.
+fn list(
+    sweep: &Sweep,
+    asked: &Plan,
+    jobs: impl Iterator<Item = Job>,
+    folder: Option<&Path>,
+) -> Result<ExitCode> {
+    if let Some(folder) = folder {
+        sweep.begin(folder)?;
+    }
+    for job in jobs {
+        let is_missing = folder.map_or(Ok(true), |folder| sweep.is_missing(&job, folder))?;
+        if let Some(listed) = sweep.listed(asked, &job).filter(|_| is_missing) {
+            println!("{}", serde_json::to_string(&listed)?)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn show(args: &ReportArgs) -> Result<ExitCode> {
