@@ -8,7 +8,7 @@ use crate::results::{
 };
 use crate::run::{Block, Measured};
 use crate::statistics::{benjamini_hochberg, bootstrap, hodges_lehmann, median, wilcoxon};
-use crate::summary::{RESAMPLES, net_time};
+use crate::summary::{net_time, resamples};
 
 /// A heap below this many ns an event cannot be told from the driver: about the difference of two
 /// runs of the null heap.
@@ -129,8 +129,9 @@ pub(crate) fn compare_time(
 ) -> Option<Compared> {
     let logarithms = log_ratios(plan, &measured.blocks, &heap.heap, &baseline.heap);
     let settings = &plan.settings;
+    let resamples = resamples(logarithms.len());
     let bootstrap =
-        bootstrap(&logarithms, median, settings.confidence, RESAMPLES, settings.seed).map(ratio);
+        bootstrap(&logarithms, median, settings.confidence, resamples, settings.seed).map(ratio);
     let mut compared = Compared::of(&heap.heap, &baseline.heap, vec![logarithms], settings)?;
     compared.comparison.bootstrap = bootstrap;
     Some(compared)

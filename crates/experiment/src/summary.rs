@@ -15,42 +15,49 @@ use heaplab_replay::{CellReport, SpaceReport, TimeReport};
 use heaplab_trace::program::{Checkpoint, Facts, Program};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Resamplings of the bootstrap.
-pub(crate) const RESAMPLES: usize = 10_000;
+/// Resamplings of the bootstrap of so many values: 10,000, and fewer beyond 10,000 values, where
+/// each takes long.
+pub(crate) fn resamples(values: usize) -> usize {
+    (100_000_000 / values.max(1)).clamp(1_000, 10_000)
+}
 /// Relative distance from the canary's median beyond which a block is called unsteady.
 pub const CANARY_SPREAD: f64 = 0.1;
 
 /// Combines the measurements.
 pub fn summarize(plan: &Plan, measured: &Measured, machine: Machine) -> Results {
-    let heaps: Vec<HeapResult> =
-        plan.heaps.iter().map(|heap| heap_result(plan, measured, &heap.name)).collect();
+    let mut results = each_heap(plan, measured, machine);
     let mut comparisons = Vec::new();
-    let canary = canary(&measured.blocks);
-    if let Some((baseline, others)) = heaps.split_first() {
+    if let Some((baseline, others)) = results.heaps.split_first() {
         comparisons.extend(others.iter().filter_map(|heap| compare_space(plan, heap, baseline)));
         let mut times: Vec<Compared> =
             others.iter().filter_map(|heap| compare_time(plan, measured, heap, baseline)).collect();
-        adjust(&mut times, &plan.settings, canary.as_ref());
+        adjust(&mut times, &plan.settings, results.canary.as_ref());
         comparisons.extend(times.into_iter().map(|time| time.comparison));
     }
-    let mut results = Results {
+    results.comparisons = comparisons;
+    results.verdict = verdict::sentences(&results);
+    results.cautions = verdict::cautions(&results);
+    results
+}
+
+/// The results of each heap by itself: nothing is compared, and nothing concluded.
+pub fn each_heap(plan: &Plan, measured: &Measured, machine: Machine) -> Results {
+    let heaps = plan.heaps.iter().map(|heap| heap_result(plan, measured, &heap.name)).collect();
+    Results {
         format_version: RESULTS_VERSION,
         workload: plan.workload.clone(),
         settings: plan.settings.clone(),
         machine,
         heaps,
-        comparisons,
-        canary,
+        comparisons: Vec::new(),
+        canary: canary(&measured.blocks),
         verdict: Vec::new(),
         cautions: Vec::new(),
         measured_unix_s: SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_secs()),
         earlier: None,
-    };
-    results.verdict = verdict::sentences(&results);
-    results.cautions = verdict::cautions(&results);
-    results
+    }
 }
 
 fn heap_result(plan: &Plan, measured: &Measured, name: &str) -> HeapResult {
@@ -266,7 +273,7 @@ fn time(plan: &Plan, measured: &Measured, heap: &str) -> Option<Time> {
             &all,
             median,
             plan.settings.confidence,
-            RESAMPLES,
+            resamples(all.len()),
             plan.settings.seed,
         )?,
         driver_ns_per_event: median(&driver)?,

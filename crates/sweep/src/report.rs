@@ -13,7 +13,7 @@ use heaplab_experiment::plan::CANARY;
 use heaplab_experiment::results::{Machine, Measure, Results};
 use heaplab_experiment::run::{Block, Measured};
 use heaplab_experiment::statistics::median;
-use heaplab_experiment::summary::{CANARY_SPREAD, canary_ns, summarize};
+use heaplab_experiment::summary::{CANARY_SPREAD, canary_ns, each_heap};
 use heaplab_experiment::verdict;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -236,9 +236,6 @@ fn workload(
         [only] => only.clone(),
         _ => Machine::default(),
     };
-    let blocks = by_node.iter().flatten().cloned().collect();
-    let mut results = summarize(&plan, &Measured { blocks, ..Measured::default() }, machine);
-    results.measured_unix_s = 0;
     let mut compared = Vec::new();
     if let Some((baseline, others)) = one.heaps.split_first() {
         for heap in others {
@@ -250,7 +247,9 @@ fn workload(
             compared.extend(Compared::of(&heap.name, &baseline.name, logarithms, &one.settings));
         }
     }
-    results.comparisons.clear();
+    let blocks = by_node.into_iter().flatten().collect();
+    let mut results = each_heap(&plan, &Measured { blocks, ..Measured::default() }, machine);
+    results.measured_unix_s = 0;
     let has_space = about.space && add_space(one, folders, &mut results, notes)?;
     Ok((
         WorkloadReport {
