@@ -4,6 +4,7 @@
 //! | benchmark | peers |
 //! |---|---|
 //! | recorder, bundle | heaptrack |
+//! | report-calls | none: the recorder with and without reports |
 //! | reading | DuckDB and pyarrow on the same file, heaptrack_print |
 //! | report | heaptrack_print |
 //! | page | none in the run |
@@ -33,6 +34,7 @@ mod recorder_starts;
 mod recorder_table;
 mod replay;
 mod report;
+mod report_calls;
 mod sign_test;
 mod snapshot;
 mod snapshot_limits;
@@ -65,6 +67,8 @@ enum Benchmark {
     Elastic(elastic::Args),
     /// CPU time and memory that recording adds, beside heaptrack
     Recorder(recorder::Args),
+    /// Cost of a memory reporter's call for each block, recorded and not
+    ReportCalls(report_calls::Args),
     /// Time that recording a JVM's metaspace adds, beside the JVM logging to a file
     Jvm(jvm::Args),
     /// OCaml's heap beside the real runtime: instructions, replays, first-fit's slow corner
@@ -113,6 +117,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
         Benchmark::Page(args) => page::run(args),
         Benchmark::Elastic(args) => elastic::run(args),
         Benchmark::Recorder(args) => recorder::run(args),
+        Benchmark::ReportCalls(args) => report_calls::run(args),
         Benchmark::Jvm(args) => jvm::run(args),
         Benchmark::Ocaml(args) => ocaml::run(args),
         Benchmark::OcamlEqual(args) => ocaml::equal::run(args),

@@ -128,7 +128,9 @@ pub fn import<S: EventSink>(
 }
 
 /// The objects of a row with the stacks of its reports.
-fn each_object((objects, stacks): &(Range<u64>, Vec<StackId>)) -> impl Iterator<Item = (u64, &[StackId])> {
+fn each_object(
+    (objects, stacks): &(Range<u64>, Vec<StackId>),
+) -> impl Iterator<Item = (u64, &[StackId])> {
     objects.clone().map(|object| (object, &stacks[..]))
 }
 
