@@ -166,6 +166,9 @@ def test_a_recording_shows_what_nobody_names(tmp_path, is_python):
         _explicit(pid)
     found = json.loads(_heaplab("about", bundle, "--json"))
     assert found["is_whole"] and found["asked"] == 3, "at the mark, by heaplab about, at the end"
+    loaded = json.loads(_heaplab("about", bundle, "--json", "--at", "loaded"))
+    assert loaded["mark"] == "loaded" and loaded["time_ns"] < found["time_ns"]
+    assert "there are: loaded" in _heaplab("about", bundle, "--at", "begun", code=1)
     # The journal: 100 lines and the list's items; with malloc alone also the objects themselves.
     assert found["twice"]["blocks"]["count"] == (202 if is_python else 101), found["twice"]["blocks"]
     # The blocks of 100,000 bytes.

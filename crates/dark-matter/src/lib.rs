@@ -14,7 +14,7 @@
 mod pass;
 mod text;
 
-pub use pass::{ANSWERED, ASKED, find};
+pub use pass::{ANSWERED, ASKED, find, find_at};
 pub use text::{render, section};
 
 use serde::Serialize;
@@ -29,6 +29,14 @@ pub enum DarkMatterError {
          (`heaplab about PID`, or HEAPLAB_MARK in the program; docs/reporters.md)"
     )]
     NeverAsked,
+    /// The program set no such mark.
+    #[error("{mark:?} is no mark of this recording; there are: {there}")]
+    NoMark {
+        /// The name.
+        mark: String,
+        /// The names of the recording's marks.
+        there: String,
+    },
     /// The events cannot be read.
     #[error(transparent)]
     Unread(#[from] heaplab_trace::TraceError),
@@ -65,12 +73,15 @@ pub struct List {
     pub groups: Vec<Group>,
 }
 
-/// The heap as the reporters saw it when they were last asked.
+/// The heap as the reporters saw it when they were asked, the last time or at a mark.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DarkMatter {
     /// Number of passes in which reporters named blocks.
     pub asked: u64,
-    /// Time of the last pass, since the recording began.
+    /// The mark at which the shown pass was made, if one was chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mark: Option<String>,
+    /// Time of the shown pass, since the recording began.
     pub time_ns: u64,
     /// Whether the reporters answered to the end: the program may have ended before.
     pub is_whole: bool,

@@ -29,18 +29,87 @@ pub fn find<S: EventSource>(
     tables: &Tables,
     mut events: impl FnMut() -> Result<S, TraceError>,
 ) -> Result<DarkMatter, DarkMatterError> {
-    let (mut asked, mut now, mut last, mut row) = (0, None, None, 0_u64);
-    each(&mut events()?, |event| {
-        if is_mark(event, tables, ASKED) {
-            now = Some((row, event.time_ns));
-        } else if event.op == Op::Report && now.is_some() {
-            asked += 1;
-            last = now.take();
-        }
-        row += 1;
-        true
-    })?;
-    let (last_row, time_ns) = last.ok_or(DarkMatterError::NeverAsked)?;
+    let passes = Passes::read(tables, &mut events()?, "")?;
+    passes.divide(passes.last, tables, events)
+}
+
+/// [`find`] for the first time that reporters were asked and named a block at or after the mark
+/// `mark`: a phase of the program.
+///
+/// # Errors
+/// As for [`find`]; the program set no such mark, or its reporters named no block after it.
+pub fn find_at<S: EventSource>(
+    tables: &Tables,
+    mut events: impl FnMut() -> Result<S, TraceError>,
+    mark: &str,
+) -> Result<DarkMatter, DarkMatterError> {
+    let passes = Passes::read(tables, &mut events()?, mark)?;
+    if !passes.has_mark {
+        let is_own = |name: &str| name == ASKED || name == ANSWERED;
+        let mut names: Vec<&str> =
+            tables.marks.iter().map(|mark| &*mark.name).filter(|name| !is_own(name)).collect();
+        names.dedup();
+        let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        return Err(DarkMatterError::NoMark { mark: mark.into(), there });
+    }
+    let found = passes.divide(passes.marked, tables, events)?;
+    Ok(DarkMatter { mark: Some(mark.into()), ..found })
+}
+
+/// The row and the time of a question to reporters.
+type Question = Option<(u64, u64)>;
+
+/// The questions that reporters answered with a block.
+#[derive(Default)]
+struct Passes {
+    asked: u64,
+    last: Question,
+    /// The first one after the mark.
+    marked: Question,
+    has_mark: bool,
+}
+
+impl Passes {
+    fn read(
+        tables: &Tables,
+        events: &mut impl EventSource,
+        mark: &str,
+    ) -> Result<Passes, TraceError> {
+        let (mut passes, mut now, mut row) = (Passes::default(), None, 0_u64);
+        each(events, |event| {
+            passes.has_mark |= is_mark(event, tables, mark);
+            if is_mark(event, tables, ASKED) {
+                now = Some((row, event.time_ns));
+            } else if event.op == Op::Report && now.is_some() {
+                passes.asked += 1;
+                passes.last = now.take();
+                if passes.has_mark && passes.marked.is_none() {
+                    passes.marked = passes.last;
+                }
+            }
+            row += 1;
+            true
+        })?;
+        Ok(passes)
+    }
+
+    fn divide<S: EventSource>(
+        &self,
+        question: Question,
+        tables: &Tables,
+        events: impl FnMut() -> Result<S, TraceError>,
+    ) -> Result<DarkMatter, DarkMatterError> {
+        let question = question.ok_or(DarkMatterError::NeverAsked)?;
+        Ok(DarkMatter { asked: self.asked, ..divided(question, tables, events)? })
+    }
+}
+
+/// The blocks that were live at a question.
+fn divided<S: EventSource>(
+    (last_row, time_ns): (u64, u64),
+    tables: &Tables,
+    mut events: impl FnMut() -> Result<S, TraceError>,
+) -> Result<DarkMatter, TraceError> {
     let mut found = Found::default();
     let (mut row, mut is_whole) = (0_u64, false);
     each(&mut events()?, |event| {
@@ -53,7 +122,7 @@ pub fn find<S: EventSource>(
         row += 1;
         !is_whole
     })?;
-    Ok(DarkMatter { asked, time_ns, is_whole, ..found.divided(tables) })
+    Ok(DarkMatter { time_ns, is_whole, ..found.divided(tables) })
 }
 
 fn each<S: EventSource>(

@@ -18,14 +18,15 @@ pub fn render(found: &DarkMatter, process: &str, look: &Look) -> String {
 
 /// The lists below the caller's own heading.
 pub fn section(out: &mut Paint, found: &DarkMatter, look: &Look) {
-    let asked = match found.asked {
-        1 => "The reporters were asked once".to_owned(),
-        times => format!("The reporters were asked {} times, last", count(times)),
+    let when = duration(found.time_ns);
+    let asked = match (found.asked, &found.mark) {
+        (times, Some(mark)) => {
+            format!("The reporters were asked {}, at the mark {mark} at {when}", so_often(times))
+        }
+        (1, None) => format!("The reporters were asked once at {when}"),
+        (times, None) => format!("The reporters were asked {}, last at {when}", so_often(times)),
     };
-    out.wrapped(
-        "",
-        &format!("{asked} at {}: {} were live then.", duration(found.time_ns), amount(found.live)),
-    );
+    out.wrapped("", &format!("{asked}: {} were live then.", amount(found.live)));
     if !found.is_whole {
         out.warning("the recording ends before they had answered: what they had not reached counts as unreported");
     }
@@ -41,6 +42,10 @@ pub fn section(out: &mut Paint, found: &DarkMatter, look: &Look) {
             frames(out, "reported at", stack, look.width);
         }
     }
+}
+
+fn so_often(times: u64) -> String {
+    if times == 1 { "once".into() } else { format!("{} times", count(times)) }
 }
 
 fn amount(blocks: Blocks) -> String {

@@ -1,6 +1,6 @@
 //! The lists, from rows written by hand.
 
-use heaplab_dark_matter::{ANSWERED, ASKED, Blocks, DarkMatter, DarkMatterError, find};
+use heaplab_dark_matter::{ANSWERED, ASKED, Blocks, DarkMatter, DarkMatterError, find, find_at};
 use heaplab_trace::source::Slice;
 use heaplab_trace::tables::{Frame, Mark, StackNode, Tables};
 use heaplab_trace::{Event, Flags, Op, StackId};
@@ -98,4 +98,34 @@ fn a_recording_without_reporters_is_an_error() {
     for events in [&[born(0, 1, 1)][..], &[at_mark(QUESTION), at_mark(ANSWER)]] {
         assert!(matches!(found(events), Err(DarkMatterError::NeverAsked)));
     }
+}
+
+#[test]
+fn a_mark_chooses_the_question_after_it() {
+    const LOADED: u64 = 2;
+    let events = [
+        born(0, 100, 1),
+        at_mark(QUESTION),
+        reported(0, 3),
+        at_mark(ANSWER),
+        born(1, 200, 1),
+        at_mark(LOADED),
+        at_mark(QUESTION),
+        reported(1, 4),
+        at_mark(ANSWER),
+        freed(1),
+        at_mark(QUESTION),
+        reported(0, 3),
+        at_mark(ANSWER),
+    ];
+    let at = |mark| find_at(&tables(), || Ok(Slice(&events)), mark);
+    let loaded = at("loaded").unwrap();
+    assert_eq!((loaded.asked, loaded.mark.as_deref()), (3, Some("loaded")));
+    assert_eq!(loaded.live.count, 2);
+    assert_eq!(loaded.unreported.blocks.usable_bytes, 108);
+    assert_eq!(found(&events).unwrap().live.count, 1);
+    let said = at("begun").unwrap_err().to_string();
+    assert_eq!(said, "\"begun\" is no mark of this recording; there are: loaded");
+    let early = find_at(&tables(), || Ok(Slice(&events[..6])), "loaded");
+    assert!(matches!(early, Err(DarkMatterError::NeverAsked)));
 }

@@ -46,6 +46,10 @@ pub struct Args {
     /// Write the reading, or the difference, as a file for about:memory; FILE.gz is compressed
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
+    /// Of a recording: when the program set this mark, instead of the last time that reporters were
+    /// asked
+    #[arg(long, value_name = "MARK")]
+    at: Option<String>,
     /// The process of a recording: its pid, the name of its program, or all
     #[arg(long, value_name = "PID|NAME|all")]
     process: Option<String>,
@@ -93,6 +97,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return dark_matter(&args);
     }
     let patience = args.show.patience();
+    if args.at.is_some() {
+        misasked!("{}: --at chooses a mark of a recording", args.subject);
+    }
     let pid = ask::number(&args.subject)?;
     let title = match pid {
         Some(pid) => format!("Memory of process {pid}"),
@@ -128,7 +135,11 @@ fn dark_matter(args: &Args) -> Result<ExitCode> {
     }
     let bundle = heaplab_record::output::open(Path::new(&args.subject))?;
     let selection = process(&bundle, args.process.as_deref())?;
-    let found = heaplab_dark_matter::find(bundle.tables(), || bundle.events(selection))?;
+    let events = || bundle.events(selection);
+    let found = match &args.at {
+        Some(mark) => heaplab_dark_matter::find_at(bundle.tables(), events, mark)?,
+        None => heaplab_dark_matter::find(bundle.tables(), events)?,
+    };
     let all = bundle.tables();
     let name = selection
         .process
