@@ -221,9 +221,7 @@ def reported(folder, blocks, nodes, seed):
     subprocess.run([heaplab, "sweep", plan, "-o", out, "--job", "w0/block-00000", "-q"], check=True)
     real = json.loads((out / "w0" / "block-00000.json").read_text())
     by_heap = {cell["heap"]: json.dumps(cell["report"]) for cell in real["cells"]}
-    names = [*(heap for heap in ("glibc", "jemalloc", "mimalloc")), *(heap for heap in by_heap if heap not in ("glibc", "jemalloc", "mimalloc"))]
-    # The null heap and the canary stand behind the heaps, in this order.
-    names.sort(key=lambda heap: ("null", "canary").index(heap) if heap in ("null", "canary") else -1)
+    names = ["glibc", "jemalloc", "mimalloc", "null", "canary"]
     assert [cell["heap"] for cell in real["cells"]] == in_order(names, 0), "heaplab's order of cells is another than here"
     chance = random.Random(seed)
     speeds, size = [speed_of(chance) for _ in range(nodes)], 0
@@ -233,10 +231,10 @@ def reported(folder, blocks, nodes, seed):
         for heap in in_order(names, block):
             report = json.loads(by_heap[heap])
             slower = chance.lognormvariate(0, 0.02) / speeds[node]
-            if "passes_ns" in report:
-                report["passes_ns"] = [int(ns * slower) for ns in report["passes_ns"]]
+            if heap == "canary":
+                report["canary"]["ns"] = int(report["canary"]["ns"] * slower)
             else:
-                report["ns"] = int(report["ns"] * slower)
+                report["time"]["passes_ns"] = [int(ns * slower) for ns in report["time"]["passes_ns"]]
             copy["cells"].append({"heap": heap, "report": report})
         text = json.dumps(copy)
         size += len(text)

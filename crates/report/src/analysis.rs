@@ -153,7 +153,7 @@ fn dark_matter(bundle: &Bundle, selection: Selection) -> Result<Option<DarkMatte
     }
     match heaplab_dark_matter::find(tables, || bundle.events(selection)) {
         Ok(found) => Ok(Some(found)),
-        Err(DarkMatterError::NeverAsked) => Ok(None),
+        Err(DarkMatterError::NeverAsked | DarkMatterError::NoMark { .. }) => Ok(None),
         Err(DarkMatterError::Unread(error)) => Err(error),
     }
 }

@@ -148,6 +148,7 @@ pub static FIREFOX_2011: Strategy = Strategy {
 /// it names no alignment rule, so sizes are rounded up to the alignment.
 pub static MACOS_10_8: Strategy = Strategy {
     segments: &[
+        Segment { largest_request: 16, spacing: Spacing::Listed(&[16]) },
         Segment { largest_request: 1008, spacing: Spacing::Every { step: 16, before: 0, lost: 0 } },
         Segment {
             largest_request: 127 * KIB,

@@ -142,11 +142,11 @@ def sweep(plan, output, at_once=None):
     """
     # Begins the folder, or refuses one of another sweep, before a node works for it.
     jobs = map(json.loads, lines("sweep", str(plan), "-o", str(output), "--list"))
+    following = next(jobs, None)
     asked, bundles, running, wrong = _plan(plan), {}, {}, []
     resources = ray.cluster_resources()
     nodes = {False: int(resources.get("CPU", 1)), True: int(resources.get("timing", 0))}
     with_ray = Counter()
-    following = next(jobs, None)
 
     def submit():
         """Gives Ray jobs while it has fewer than their kind may be."""
