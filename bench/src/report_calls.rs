@@ -3,9 +3,9 @@
 //! `--dmd` where no reporter runs.
 //!
 //! One program (this one, `--run`) holds blocks and measures them as a reporter does, or allocates
-//! and frees in pairs. Each repetition runs it in every way, every other one backwards. Instructions
-//! are counted by callgrind under the same recorder: the difference of a run with the work once and
-//! a run with it twice has neither the process's start nor the recorder's.
+//! and frees in pairs. Each repetition runs it in every way, every other one backwards. Callgrind
+//! counts instructions under the same recorder: the difference of a run that works twice and a run
+//! that works three times has neither the process's start nor the recorder's.
 
 use super::bounds::Bounds;
 use super::measure::{self, Spread};
