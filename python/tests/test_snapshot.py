@@ -441,6 +441,7 @@ own = numpy.empty(3, dtype=object).view(Array).copy()
 own[:] = [Held(), Held(), None]
 strings = numpy.array(["text %d" % number for number in range(1000)], dtype=object)
 numbers = numpy.arange(1 << 20, dtype="int64")
+unwritten = numpy.zeros(1 << 28, dtype="uint8")
 """
     with tempfile.TemporaryDirectory() as folder:
         script, out = os.path.join(folder, "script.py"), os.path.join(folder, "out.heapsnapshot")
@@ -450,7 +451,7 @@ numbers = numpy.arange(1 << 20, dtype="int64")
         assert run.returncode == 0, run.stderr
         snapshot = Snapshot(out)
     first = run.stderr.splitlines()[0]
-    assert " MiB in objects and 8." in first and "buffers of NumPy, of " in first, run.stderr
+    assert " MiB in objects and 264 MiB in buffers of NumPy, of " in first and "never written" in first, run.stderr
     main = edge(edge(snapshot.nodes[0], "__main__")[1], "__dict__")[1]
     elements = lambda name: [target["name"] for kind, _, target in edge(main, name)[1]["edges"] if kind == "element"]
     assert elements("kept") == ["__main__.Held"] * 4

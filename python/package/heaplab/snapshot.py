@@ -360,6 +360,8 @@ def _say_part(result):
         text += f" and {_mebibytes(arrays)} in buffers of NumPy"
     if result["resident_bytes"]:
         text += f", of {_mebibytes(result['resident_bytes'])} that the process has in memory"
+        if objects + arrays > result["resident_bytes"]:
+            text += " (a buffer counts as a whole, also where it was never written)"
     if arrow:
         text += f"; {_mebibytes(arrow)} are in buffers of Arrow"
     print(text + "; what C code holds by itself is in no file", file=sys.stderr)

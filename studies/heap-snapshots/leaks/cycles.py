@@ -8,8 +8,6 @@ import json
 import os
 import sys
 
-import heaplab.snapshot
-
 
 class Order:
     def __init__(self, number, worker):
@@ -31,16 +29,19 @@ def act():
     return [Worker(number) for number in range(60)]
 
 
-def take(moment):
-    heaplab.snapshot.write(os.path.join(sys.argv[1], moment + ".heapsnapshot"))
+def run(take):
+    """Acts once before the first moment, so that caches are full by then."""
+    act()
+    take("base")
+    workers = act()
+    take("target")
+    del workers
+    take("final")
 
 
-workers = act()
-del workers
-take("base")
-workers = act()
-take("target")
-del workers
-take("final")
-print(json.dumps({"names": [], "class": "method"}))
-os._exit(0)
+if __name__ == "__main__":
+    import heaplab.snapshot
+
+    run(lambda moment: heaplab.snapshot.write(os.path.join(sys.argv[1], moment + ".heapsnapshot")))
+    print(json.dumps({"names": [], "class": "method"}))
+    os._exit(0)

@@ -4,9 +4,11 @@
 //! Source: "Speeding up V8 heap snapshots" (José Dapena Paz and others, 2023). The tables are
 //! computed here ([`names`]). Both fixes are switched one by one in our own generator
 //! ([`generator`]). The programs of studies/heap-snapshots run the real Nodes with and without the
-//! fixes ([`nodes`]) if `npm ci` has installed them; otherwise those rows stay unmeasured.
+//! fixes ([`nodes`], [`growth`]) if `npm ci` has installed them; otherwise those rows stay
+//! unmeasured.
 
 mod generator;
+mod growth;
 mod leaks;
 mod names;
 mod nodes;
@@ -37,6 +39,9 @@ fn measure(id: &str) -> Result<Option<String>> {
         "snap.hash-share" => nodes::hash_share(),
         "snap.generation" => nodes::generation(),
         "snap.total" => nodes::total(),
+        "snap.successive" => growth::row("successive"),
+        "snap.half-hour" => growth::row("sizes"),
+        "snap.cause" => growth::row("cause"),
         "snap.generation-dominates" => nodes::dominates(),
         "snap.leaks" => leaks::seeded(),
         "snap.devtools" => nodes::devtools(),
