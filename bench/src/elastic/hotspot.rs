@@ -232,7 +232,7 @@ pub fn old_drops() -> Result<Vec<OldDrop>> {
         .with_context(|| folder().join(name).display().to_string())?;
     let (_, comparison) = recording::replay(&events)?;
     let drops = comparison.moments.iter().filter(|moment| moment.said.step == "dropped");
-    let drop = |moment: &recording::Moment| OldDrop {
+    let drop = |moment: &recording::ComparedMoment| OldDrop {
         cycle: moment.said.cycle,
         used_bytes: moment.said.used_bytes,
         jvm_bytes: moment.said.committed_bytes,

@@ -28,8 +28,8 @@ struct Plan {
     length: AtomicU64,
 }
 
-/// The failing calls. Share it with [`Options::faults`](crate::Options::faults) and change it while
-/// the heap runs.
+/// The failing calls. Share it with [`ReservationOptions`](crate::ReservationOptions) and change it
+/// while the heap runs.
 #[derive(Debug)]
 pub struct Faults([Plan; 4]);
 

@@ -27,10 +27,12 @@
 //! Linux on x86-64 and aarch64, any page size.
 //!
 //! ```
-//! use heaplab_address_space::{Commitment, Options, Reservation};
+//! use heaplab_address_space::{Commitment, ReservationOptions, Reservation};
 //!
 //! let page = heaplab_address_space::page_bytes();
-//! let space = Reservation::new(64 << 20, &Options { commitment: Commitment::Touch, ..Options::default() })?;
+//! let options =
+//!     ReservationOptions { commitment: Commitment::Touch, ..ReservationOptions::default() };
+//! let space = Reservation::new(64 << 20, &options)?;
 //! space.commit(0..4 * page)?;
 //! // SAFETY: the first page was committed above and nobody else has the reservation.
 //! unsafe { space.base().write_bytes(0x5a, page) };
@@ -53,6 +55,6 @@ mod usage;
 pub use error::Error;
 pub use faults::{Call, Faults};
 pub use limit::CommitLimit;
-pub use reservation::{Commitment, Counts, Options, Reservation, SystemCalls};
+pub use reservation::{Commitment, Counts, Reservation, ReservationOptions, SystemCalls};
 pub use system::page_bytes;
 pub use usage::{Usage, usage_of};

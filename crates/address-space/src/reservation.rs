@@ -26,9 +26,9 @@ pub enum Commitment {
     Replace,
 }
 
-/// Options of a reservation.
+/// ReservationOptions of a reservation.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct ReservationOptions {
     /// The method of commit and uncommit.
     pub commitment: Commitment,
     /// The base is a multiple of this power of two; 0 and 1 mean a page.
@@ -39,7 +39,7 @@ pub struct Options {
     /// first byte touched, and have to split it to take one page back.
     pub no_huge_pages: bool,
     /// Ask the kernel to back the range with huge pages if possible (`MADV_HUGEPAGE`): far fewer
-    /// faults, and more resident than committed. Ignored with [`Options::no_huge_pages`].
+    /// faults, and more resident than committed. Ignored with `no_huge_pages`.
     pub huge_pages: bool,
     /// Failing calls, for tests.
     pub faults: Option<Arc<Faults>>,
@@ -104,7 +104,7 @@ pub struct Reservation {
     base: NonNull<u8>,
     reserved_bytes: usize,
     page_bytes: usize,
-    options: Options,
+    options: ReservationOptions,
     /// With [`Commitment::Touch`]: lower offsets are readable and writable.
     opened_bytes: AtomicUsize,
     opening: Mutex<()>,
@@ -126,7 +126,7 @@ unsafe impl Sync for Reservation {}
 
 impl Reservation {
     /// Reserves `bytes` (rounded up to whole pages), none of it committed.
-    pub fn new(bytes: usize, options: &Options) -> Result<Reservation, Error> {
+    pub fn new(bytes: usize, options: &ReservationOptions) -> Result<Reservation, Error> {
         let page_bytes = page_bytes();
         let shape = || Error::Shape { bytes, align_bytes: options.align_bytes };
         let align_bytes = options.align_bytes.max(1);

@@ -5,7 +5,8 @@ use super::*;
 const ALL: [Commitment; 3] = [Commitment::Touch, Commitment::Protect, Commitment::Replace];
 
 fn reservation(commitment: Commitment, bytes: usize) -> Reservation {
-    Reservation::new(bytes, &Options { commitment, ..Options::default() }).unwrap()
+    Reservation::new(bytes, &ReservationOptions { commitment, ..ReservationOptions::default() })
+        .unwrap()
 }
 
 fn fill(space: &Reservation, range: Range<usize>, byte: u8) {
@@ -99,9 +100,11 @@ fn touch_opens_a_large_reservation_step_by_step() {
 
 #[test]
 fn an_alignment_is_kept_and_nothing_beside_the_range_stays_mapped() {
-    let space =
-        Reservation::new(page_bytes() * 3, &Options { align_bytes: 1 << 24, ..Options::default() })
-            .unwrap();
+    let space = Reservation::new(
+        page_bytes() * 3,
+        &ReservationOptions { align_bytes: 1 << 24, ..ReservationOptions::default() },
+    )
+    .unwrap();
     assert_eq!(space.addresses().start % (1 << 24), 0);
     assert_eq!(space.addresses().len(), 3 * page_bytes());
     if cfg!(not(miri)) {
@@ -113,7 +116,8 @@ fn an_alignment_is_kept_and_nothing_beside_the_range_stays_mapped() {
 fn a_limit_is_shared_and_returned_when_a_reservation_goes() {
     let page = page_bytes();
     let limit = Arc::new(CommitLimit::new(3 * page));
-    let options = Options { limit: Some(limit.clone()), ..Options::default() };
+    let options =
+        ReservationOptions { limit: Some(limit.clone()), ..ReservationOptions::default() };
     let (one, two) = (
         Reservation::new(4 * page, &options).unwrap(),
         Reservation::new(4 * page, &options).unwrap(),
@@ -132,11 +136,11 @@ fn a_fault_at_any_call_changes_nothing() {
     let page = page_bytes();
     for commitment in ALL {
         let (faults, limit) = (Arc::new(Faults::new()), Arc::new(CommitLimit::none()));
-        let options = Options {
+        let options = ReservationOptions {
             commitment,
             limit: Some(limit.clone()),
             faults: Some(faults.clone()),
-            ..Options::default()
+            ..ReservationOptions::default()
         };
         faults.fail(Call::Reserve, 0, 1);
         assert!(matches!(Reservation::new(page, &options), Err(Error::Reserve { .. })));
@@ -165,9 +169,15 @@ fn ranges_that_are_not_whole_pages_inside_are_refused() {
         assert!(matches!(space.commit(range.clone()), Err(Error::Range { .. })), "{range:?}");
     }
     space.commit(page..page).unwrap();
-    assert!(Reservation::new(0, &Options::default()).is_err());
-    assert!(Reservation::new(usize::MAX, &Options::default()).is_err());
-    assert!(Reservation::new(page, &Options { align_bytes: 3, ..Options::default() }).is_err());
+    assert!(Reservation::new(0, &ReservationOptions::default()).is_err());
+    assert!(Reservation::new(usize::MAX, &ReservationOptions::default()).is_err());
+    assert!(
+        Reservation::new(
+            page,
+            &ReservationOptions { align_bytes: 3, ..ReservationOptions::default() }
+        )
+        .is_err()
+    );
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::pool::reclaim::By;
 use crate::pool::shape::Shape;
 use crate::pool::shards::{Shards, home};
 use crate::{Arena, Error, Growth, Options, Reclaim};
-use heaplab_address_space::{Options as ReservationOptions, Reservation};
+use heaplab_address_space::{Reservation, ReservationOptions};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -363,8 +363,9 @@ pub fn granules() -> Result<String> {
 /// Compares the old design's decisions with JDK 11's.
 pub fn as_jdk_11() -> Result<String> {
     let (_, comparison) = recording::replay(&workload::jdk11()?).context("jdk11-churn.txt.gz")?;
-    let equal =
-        |moment: &&recording::Moment| moment.ours.committed_bytes() == moment.said.committed_bytes;
+    let equal = |moment: &&recording::ComparedMoment| {
+        moment.ours.committed_bytes() == moment.said.committed_bytes
+    };
     Ok(format!(
         "{} of {} chunks at the same place, {} of {} reused blocks, {} of {} nodes unmapped, committed bytes equal at {} of {} moments",
         comparison.chunks_equal,

@@ -10,7 +10,7 @@ use crate::facts::{MINOR_WORDS_MAX, PAGE_BYTES, RESERVED_BYTES, WORD_BYTES};
 use crate::fit::CONTROL_WORDS;
 use crate::placement::{Place, Placement};
 use crate::strategy::Strategy;
-use heaplab_address_space::{CommitLimit, Commitment, Error, Options, Reservation};
+use heaplab_address_space::{CommitLimit, Commitment, Error, Reservation, ReservationOptions};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -64,10 +64,10 @@ impl Chunks {
     ) -> Result<Chunks, Error> {
         debug_assert!(minor_words <= MINOR_WORDS_MAX);
         let limit = Arc::new(CommitLimit::new(limit_bytes.unwrap_or(RESERVED_BYTES)));
-        let options = Options {
+        let options = ReservationOptions {
             commitment: Commitment::Protect,
             limit: Some(Arc::clone(&limit)),
-            ..Options::default()
+            ..ReservationOptions::default()
         };
         let space = Reservation::new(RESERVED_BYTES, &options)?;
         let base = space.base().as_ptr() as Address;

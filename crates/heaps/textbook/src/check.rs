@@ -1,7 +1,7 @@
 //! Invariants: blocks lie end to end, the free list is in address order and matches the counts.
 
+use crate::facts::{ALIGN_BYTES, Header, State};
 use crate::mark_sweep::MarkSweep;
-use crate::object::{ALIGN_BYTES, Header, State};
 use heaplab_heap::CheckError;
 
 fn broken(place: impl Into<String>, expected: impl ToString, found: impl ToString) -> CheckError {

@@ -1,6 +1,7 @@
 //! The family `textbook`: `textbook:mark-sweep` and `textbook:semi-space`.
 
-use crate::{MarkSweep, Options, SemiSpace};
+use crate::strategy::{Design, Options};
+use crate::{MarkSweep, SemiSpace};
 use heaplab_heap::{Family, FamilyError, Lab, Name, Parameter, Row, Traits, parameter};
 use std::fmt;
 
@@ -26,31 +27,6 @@ const PARAMETERS: [Parameter; 2] = [
 /// The family.
 #[derive(Clone, Copy, Debug)]
 pub struct Textbook;
-
-/// One of the two collectors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Design {
-    /// Mark-sweep.
-    MarkSweep,
-    /// Semi-space copying.
-    SemiSpace,
-}
-
-impl Design {
-    /// Each with its name and description.
-    const ALL: [(Design, &str, &str); 2] = [
-        (
-            Design::MarkSweep,
-            "mark-sweep",
-            "mark-sweep with one address-ordered free list, first fit",
-        ),
-        (Design::SemiSpace, "semi-space", "two halves, copied breadth first (Cheney)"),
-    ];
-
-    fn name(self) -> &'static str {
-        Design::ALL.iter().find(|(design, ..)| *design == self).map_or("", |(_, name, _)| name)
-    }
-}
 
 /// A collector with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,12 +24,14 @@
 //! ```
 
 mod check;
+mod facts;
 mod family;
+mod heap;
 mod mark_sweep;
-mod object;
 mod semi_space;
+mod strategy;
 
-pub use family::{Design, Spec, Textbook};
+pub use family::{Spec, Textbook};
 pub use mark_sweep::MarkSweep;
-pub use object::Options;
 pub use semi_space::SemiSpace;
+pub use strategy::{Design, Options};

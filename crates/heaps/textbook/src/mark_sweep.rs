@@ -4,18 +4,16 @@
 //! and unmarked blocks become one free block. The walk builds the list in address order.
 
 use crate::check;
-use crate::object::{
-    HEADER_BYTES, Header, Options, Pace, State, living, object_bytes, report_reclaimed,
-};
-use heaplab_address_space::{Error, Options as Reserve, Reservation};
+use crate::facts::{HEADER_BYTES, Header, State, object_bytes};
+use crate::heap::{Pace, footprint, grow, living, report_reclaimed};
+use crate::strategy::Options;
+use heaplab_address_space::{Error, Reservation, ReservationOptions};
 use heaplab_heap::{
     Ask, Birth, CheckError, Collected, Collection, Footprint, Heap, OutOfMemory, Part, Role,
     SpaceState, World,
 };
 use std::ptr::NonNull;
 
-/// Least growth of the heap.
-const GROWTH_BYTES: usize = 1 << 20;
 /// A free block holds its header and the link behind it.
 const FREE_BYTES_MIN: usize = HEADER_BYTES + 16;
 
@@ -38,7 +36,7 @@ impl MarkSweep {
     /// # Errors
     /// The addresses cannot be reserved.
     pub fn new(options: Options) -> Result<MarkSweep, Error> {
-        let space = Reservation::new(options.limit_bytes, &Reserve::default())?;
+        let space = Reservation::new(options.limit_bytes, &ReservationOptions::default())?;
         Ok(MarkSweep {
             space,
             top: 0,
@@ -110,14 +108,7 @@ impl MarkSweep {
     /// Takes `bytes` behind the last block.
     fn take_fresh(&mut self, bytes: usize) -> Option<(usize, usize)> {
         let end = self.top.checked_add(bytes)?;
-        if end > self.committed {
-            let limit = self.space.reserved_bytes();
-            let to = end.checked_next_multiple_of(GROWTH_BYTES)?.min(limit);
-            if end > to || self.space.commit(self.committed..to).is_err() {
-                return None;
-            }
-            self.committed = to;
-        }
+        grow(&self.space, &mut self.committed, end)?;
         let offset = std::mem::replace(&mut self.top, end);
         Some((offset, bytes))
     }
@@ -183,13 +174,7 @@ impl Heap for MarkSweep {
     }
 
     fn footprint(&self) -> Footprint {
-        let state = self.state();
-        Footprint {
-            used_bytes: Some(state.used_bytes),
-            free_reusable_bytes: Some(state.available_bytes),
-            committed_bytes: Some(state.committed_bytes),
-            ..Footprint::default()
-        }
+        footprint(self.state())
     }
 
     fn check(&self) -> Result<(), CheckError> {

@@ -3,18 +3,15 @@
 //! half back.
 
 use crate::check;
-use crate::object::{
-    HEADER_BYTES, Header, Options, Pace, State, living, object_bytes, report_reclaimed,
-};
-use heaplab_address_space::{Error, Options as Reserve, Reservation};
+use crate::facts::{GROWTH_BYTES, HEADER_BYTES, Header, State, object_bytes};
+use crate::heap::{Pace, footprint, grow, living, report_reclaimed};
+use crate::strategy::Options;
+use heaplab_address_space::{Error, Reservation, ReservationOptions};
 use heaplab_heap::{
     Ask, Birth, CheckError, Collected, Collection, Footprint, Heap, OutOfMemory, Part, Role,
     SpaceState, World,
 };
 use std::ptr::NonNull;
-
-/// Least growth of the half in use.
-const GROWTH_BYTES: usize = 1 << 20;
 
 /// The heap. Objects lie end to end in the half in use, from its start to `top`.
 pub struct SemiSpace {
@@ -37,7 +34,7 @@ impl SemiSpace {
         let half = || {
             Reservation::new(
                 (options.limit_bytes / 2).next_multiple_of(GROWTH_BYTES),
-                &Reserve::default(),
+                &ReservationOptions::default(),
             )
         };
         Ok(SemiSpace {
@@ -57,15 +54,7 @@ impl SemiSpace {
     /// Room for `bytes` at the end of half `half` with objects up to `top`.
     fn grow(&mut self, half: usize, top: usize, bytes: usize) -> Option<usize> {
         let end = top.checked_add(bytes)?;
-        let committed = self.committed[half];
-        if end > committed {
-            let to =
-                end.checked_next_multiple_of(GROWTH_BYTES)?.min(self.halves[half].reserved_bytes());
-            if end > to || self.halves[half].commit(committed..to).is_err() {
-                return None;
-            }
-            self.committed[half] = to;
-        }
+        grow(&self.halves[half], &mut self.committed[half], end)?;
         Some(end)
     }
 
@@ -149,13 +138,7 @@ impl Heap for SemiSpace {
     }
 
     fn footprint(&self) -> Footprint {
-        let state = self.state();
-        Footprint {
-            used_bytes: Some(state.used_bytes),
-            free_reusable_bytes: Some(state.available_bytes),
-            committed_bytes: Some(state.committed_bytes),
-            ..Footprint::default()
-        }
+        footprint(self.state())
     }
 
     fn check(&self) -> Result<(), CheckError> {

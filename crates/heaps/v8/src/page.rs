@@ -6,7 +6,7 @@
 //! has the books.
 
 use crate::facts::{PAGE_BITS, PAGE_BYTES, WORD_BYTES};
-use heaplab_address_space::{Commitment, Error, Options, Reservation};
+use heaplab_address_space::{Commitment, Error, Reservation, ReservationOptions};
 use std::collections::BTreeMap;
 
 /// No page, in links.
@@ -178,10 +178,10 @@ pub struct Pages {
 impl Pages {
     /// Reserves addresses for `reserved_bytes` bytes of pages.
     pub fn new(reserved_bytes: usize, header_bytes: usize) -> Result<Pages, Error> {
-        let options = Options {
+        let options = ReservationOptions {
             commitment: Commitment::Touch,
             align_bytes: PAGE_BYTES,
-            ..Options::default()
+            ..ReservationOptions::default()
         };
         let space = Reservation::new(reserved_bytes.next_multiple_of(PAGE_BYTES), &options)?;
         let base = space.base().as_ptr() as usize;

@@ -5,7 +5,9 @@
 //! least a granule share none, and commit only beyond their used part; a smaller chunk's granule is
 //! either committed, and nothing is done, or empty.
 
-use heaplab_address_space::{CommitLimit, Commitment, Error, Faults, Options, Reservation};
+use heaplab_address_space::{
+    CommitLimit, Commitment, Error, Faults, Reservation, ReservationOptions,
+};
 use heaplab_buddy::CommitMask;
 use heaplab_buddy::marks::mark;
 use std::ptr::NonNull;
@@ -36,7 +38,7 @@ impl Node {
         granule_bytes: usize,
         source: &Source,
     ) -> Result<Node, Error> {
-        let options = Options {
+        let options = ReservationOptions {
             commitment: Commitment::Replace,
             align_bytes: root_bytes,
             limit: source.limit.clone(),

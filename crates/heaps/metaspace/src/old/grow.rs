@@ -145,7 +145,7 @@ impl Pool {
         let address = node.top;
         node.top += words * WORD;
         node.chunks_in_use += 1;
-        node.map.set_start(address, true);
+        node.map.set_start(address);
         // SAFETY: the caller saw that these words are committed; nothing lies above a node's top.
         let chunk = unsafe { Chunk::create(address, space, words, number, origin) };
         self.set_in_use(chunk, true);

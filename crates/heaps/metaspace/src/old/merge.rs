@@ -43,7 +43,7 @@ impl Pool {
         }
         let map = &mut self.node_mut(number).map;
         map.wipe_starts(start, words);
-        map.set_start(start, true);
+        map.set_start(start);
         // SAFETY: free chunks covered the area, and all were just taken off their lists.
         let merged = unsafe { Chunk::create(start, self.space, words, number, Origin::Merged) };
         merged.set_free(true);

@@ -12,7 +12,7 @@ use heaplab_address_space::Faults;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Options of the metaspace.
+/// ReservationOptions of the metaspace.
 #[derive(Clone, Debug)]
 pub struct Options11 {
     /// MaxMetaspaceSize: most bytes that both spaces together may commit.

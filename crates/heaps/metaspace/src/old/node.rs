@@ -7,7 +7,7 @@ use super::chunk::Chunk;
 use super::facts::WORD;
 use super::occupancy::OccupancyMap;
 use super::piece::Piece;
-use heaplab_address_space::{Commitment, Faults, Options, Reservation};
+use heaplab_address_space::{Commitment, Faults, Reservation, ReservationOptions};
 use heaplab_buddy::marks::mark;
 use std::sync::Arc;
 
@@ -40,11 +40,11 @@ impl Node {
         faults: Option<Arc<Faults>>,
     ) -> Option<Node> {
         let offset_bytes = offset_bytes % ALIGN_BYTES;
-        let options = Options {
+        let options = ReservationOptions {
             commitment: Commitment::Replace,
             align_bytes: ALIGN_BYTES,
             faults,
-            ..Options::default()
+            ..ReservationOptions::default()
         };
         let memory = Reservation::new(words * WORD + offset_bytes, &options).ok()?;
         let base = memory.base().as_ptr().expose_provenance() + offset_bytes;

@@ -37,10 +37,10 @@ impl OccupancyMap {
         self.starts[unit / 64] >> (unit % 64) & 1 == 1
     }
 
-    /// Sets whether a chunk starts at `address`.
-    pub fn set_start(&mut self, address: usize, starts: bool) {
+    /// Notes that a chunk starts at `address`.
+    pub fn set_start(&mut self, address: usize) {
         let unit = self.unit(address);
-        write_bits(&mut self.starts, unit, unit + 1, starts);
+        write_bits(&mut self.starts, unit, unit + 1, true);
     }
 
     /// Clears all starts in the `words` from `address`.
@@ -130,8 +130,8 @@ mod tests {
     #[test]
     fn starts_come_and_go() {
         let mut map = OccupancyMap::new(0, 64 * 1024);
-        map.set_start(3 * UNIT, true);
-        map.set_start(64 * UNIT, true);
+        map.set_start(3 * UNIT);
+        map.set_start(64 * UNIT);
         assert!(map.starts_at(3 * UNIT) && !map.starts_at(4 * UNIT) && map.starts_at(64 * UNIT));
         assert!(
             map.any_start(UNIT, 128 * SPECIALIZED_WORDS)

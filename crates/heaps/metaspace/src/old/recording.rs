@@ -292,7 +292,7 @@ impl std::fmt::Display for Event {
 
 /// One moment, in the JVM and here.
 #[derive(Clone, Debug, serde::Serialize)]
-pub struct Moment {
+pub struct ComparedMoment {
     /// The JVM's figures.
     pub said: Said,
     /// This metaspace's figures.
@@ -317,7 +317,7 @@ pub struct Comparison {
     /// Nodes unmapped here, at the same purges.
     pub unmapped_here: u64,
     /// Every moment with figures of the JVM.
-    pub moments: Vec<Moment>,
+    pub moments: Vec<ComparedMoment>,
 }
 
 /// An event that cannot be replayed.
@@ -430,7 +430,7 @@ impl Replay {
             Event::Said(said) => {
                 self.comparison
                     .moments
-                    .push(Moment { said: said.clone(), ours: self.metaspace.statistics() });
+                    .push(ComparedMoment { said: said.clone(), ours: self.metaspace.statistics() });
             }
         }
         Some(())

@@ -33,7 +33,7 @@ impl Pool {
         // SAFETY: the area belongs to a chunk just taken off its list, and earlier planted chunks
         // lie below.
         let chunk = unsafe { Chunk::create(address, self.space, words, node, Origin::Split) };
-        self.node_mut(node).map.set_start(address, true);
+        self.node_mut(node).map.set_start(address);
         self.set_in_use(chunk, false);
         self.enlist(chunk);
         chunk

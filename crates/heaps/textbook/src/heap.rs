@@ -1,55 +1,31 @@
-//! Parts shared by both heaps: an object's header, the order of visiting live objects, pacing.
+//! Parts shared by both heaps: growth, the order of visiting live objects, pacing.
 
-use heaplab_heap::{Collection, SpaceState, World};
+use crate::facts::{GROWTH_BYTES, PACE_BYTES_MIN};
+use crate::strategy::Options;
+use heaplab_address_space::Reservation;
+use heaplab_heap::{Collection, Footprint, SpaceState, World};
 
-/// Objects begin on multiples of this.
-pub const ALIGN_BYTES: usize = 16;
-/// Bytes of [`Header`].
-pub const HEADER_BYTES: usize = size_of::<Header>();
-/// Least bytes allocated between two collections.
-const PACE_BYTES_MIN: u64 = 1 << 20;
-
-/// The size limit of a heap, and when it collects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// Addresses reserved: the most that the heap can commit.
-    pub limit_bytes: usize,
-    /// Bytes that may be allocated between two collections, percent of those that survived the
-    /// first.
-    pub overhead_percent: u64,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options { limit_bytes: 16 << 30, overhead_percent: 100 }
+/// Commits `space` beyond its first `committed` bytes, up to `end` at least; `None`: that cannot be
+/// done.
+pub fn grow(space: &Reservation, committed: &mut usize, end: usize) -> Option<()> {
+    if end > *committed {
+        let to = end.checked_next_multiple_of(GROWTH_BYTES)?.min(space.reserved_bytes());
+        if end > to || space.commit(*committed..to).is_err() {
+            return None;
+        }
+        *committed = to;
     }
+    Some(())
 }
 
-/// The header before each object and at the start of each free block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct Header {
-    /// Header and body, a multiple of [`ALIGN_BYTES`].
-    pub bytes: u64,
-    /// The kind of block, and whether the running collection has reached it.
-    pub state: State,
-}
-
-/// The kind of a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
-pub enum State {
-    /// A free block.
-    Free = 0,
-    /// An object outside of any collection, or not reached yet.
-    White = 1,
-    /// An object that the running collection has reached.
-    Marked = 2,
-}
-
-/// Bytes of an object with a body of `size` bytes; `None`: exceeds an address space.
-pub fn object_bytes(size: usize) -> Option<usize> {
-    size.checked_add(HEADER_BYTES)?.checked_next_multiple_of(ALIGN_BYTES)
+/// The footprint of a heap in this state.
+pub fn footprint(state: SpaceState) -> Footprint {
+    Footprint {
+        used_bytes: Some(state.used_bytes),
+        free_reusable_bytes: Some(state.available_bytes),
+        committed_bytes: Some(state.committed_bytes),
+        ..Footprint::default()
+    }
 }
 
 /// The slots of all live objects: roots by slot, then the objects they reach, breadth first.
