@@ -111,3 +111,24 @@ fn two_recordings_of_one_name_are_refused() {
     assert_eq!(output.status.code(), Some(2), "{errors}");
     assert!(errors.contains("app names two recordings"), "{errors}");
 }
+
+#[test]
+fn a_strategy_of_ones_own_is_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = bundle(folder.path(), "app.heaplab", 900);
+    let file =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../heaps/v8/tests/fixtures/strategy.toml");
+    let heaps = format!("v8:file={},every=500", file.display());
+    let output = Command::new(env!("CARGO_BIN_EXE_heaplab"))
+        .arg("replay")
+        .arg(&own)
+        .args(["--space", "--verify", "--json", "--on", &heaps])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let heap = &all["heaps"][0];
+    assert_eq!(heap["failures"], Value::Array(Vec::new()));
+    let forced = heap["collections"].as_array().unwrap().iter().filter(|c| c["cause"] == "forced");
+    assert_eq!(forced.count(), 6);
+}

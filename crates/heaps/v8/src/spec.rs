@@ -66,8 +66,10 @@ pub struct Spec {
 
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "v8:{}", self.strategy.name)?;
-        self.given.iter().try_for_each(|(name, value)| write!(f, ",{name}={value}"))
+        let given = self.given.iter().map(|(name, value)| format!("{name}={value}"));
+        // The parameter `file` names a strategy of one's own.
+        let name = self.named_file("file").is_none().then(|| self.strategy.name.clone());
+        write!(f, "v8:{}", name.into_iter().chain(given).collect::<Vec<_>>().join(","))
     }
 }
 
@@ -161,7 +163,7 @@ pub const PARAMETERS: [Parameter; 12] = [
         name: "limit",
         takes: "bytes",
         default: "64g",
-        help: "maximum size of old space and large objects together",
+        help: "maximum size of old space and large objects together; as in V8, promotions of one collection may exceed it by up to a semi-space",
     },
 ];
 
@@ -457,5 +459,17 @@ mod tests {
             error("file=/no/such.toml")
         );
         assert_eq!(Spec::parse("many-46").unwrap().strategy.categories(), 46);
+    }
+
+    #[test]
+    fn a_name_with_a_file_is_a_name_again() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/strategy.toml");
+        for text in [format!("file={file},version=8.4"), format!("version=8.4,file={file}")] {
+            let spec = Spec::parse(&text).unwrap();
+            assert_eq!(spec.strategy.categories(), 7);
+            assert_eq!(spec.to_string(), format!("v8:{text}"));
+        }
+        let over_a_named_one = Spec::parse(&format!("many,file={file}")).unwrap();
+        assert_eq!(over_a_named_one.to_string(), format!("v8:file={file}"));
     }
 }
