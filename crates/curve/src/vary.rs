@@ -118,7 +118,10 @@ impl Vary {
             };
             let Ok(Some((open, close))) = braces(word) else { continue };
             let inside = &word[open + 1..close];
-            if !inside.contains("..") && !inside.contains(',') {
+            // `{print $1, $2}` is a program of awk.
+            if inside.contains(char::is_whitespace)
+                || !inside.contains("..") && !inside.contains(',')
+            {
                 continue;
             }
             let values = range(inside).map_err(|(at, reason)| error(open + 1 + at, reason))?;
@@ -340,6 +343,8 @@ mod tests {
         let vary = Vary::of_words(&words).unwrap().unwrap();
         assert_eq!((vary.target.clone(), vary.label("64")), (Target::Word(2), "--heap=64m".into()));
         assert_eq!(Vary::of_words(&words[..2]), Ok(None));
+        let of_awk = ["awk", "{print $1,$2}", "{ if (NR in a) print; }"].map(String::from);
+        assert_eq!(Vary::of_words(&of_awk), Ok(None));
         let twice = ["-a={1,2}", "-b={1,2}"].map(String::from);
         assert!(Vary::of_words(&twice).unwrap_err().reason.contains("second range"));
     }
