@@ -5,7 +5,7 @@
 
 use crate::answer::HtmlFile;
 use crate::commands::own_file;
-use crate::heaps::FAMILIES;
+use crate::heaps::{self, FAMILIES};
 use anyhow::{Context, Result};
 use heaplab_experiment::kept_replays;
 use heaplab_experiment::trial::Trial;
@@ -86,6 +86,7 @@ pub fn parse_basis(text: &str) -> Result<Basis, String> {
 pub fn run(args: Args) -> Result<ExitCode> {
     let bundle = output::open(&args.bundle)?;
     args.html.check()?;
+    args.on.as_deref().map_or(Ok(()), heaps::is_one)?;
     let (selection, peaks) = progress(&bundle, "looking for the largest process", |read| {
         select(&bundle, args.process.as_deref(), read)
     })?;
