@@ -56,7 +56,7 @@ pub enum NodeError {
     },
     /// V8 gave up.
     #[error(
-        "V8 ran out of memory with {live} live after its last collection, {workload_bytes} of them requested by the workload{limit}; \
+        "V8 ran out of memory with {live} live after its last collection{limit}; the workload needs up to {workload_bytes} at once; \
          raise limit= (heap bytes) or use a smaller workload"
     )]
     OutOfMemory {
