@@ -6,7 +6,8 @@ use crate::results::{PointResult, Results, VariantResult};
 use crate::svg::names;
 use crate::verdict::{seconds, seconds_and_unit};
 use heaplab_experiment::results::Estimate;
-use heaplab_text::lines::{cut, one_line, paragraph};
+use heaplab_experiment::text::conclusions;
+use heaplab_text::lines::{cut, hanging};
 use heaplab_text::table::{Ruled, Ruling, ruled};
 use heaplab_text::words::{bytes, count, number_and_unit};
 
@@ -15,7 +16,7 @@ const DOMINATED: &str = "x";
 
 /// The whole text, in lines of `columns` columns.
 pub fn results(results: &Results, columns: usize) -> String {
-    let mut out = wrapped(&format!("{}: {}", results.command, facts(results)), "", columns);
+    let mut out = hanging(&format!("{}: {}", results.command, facts(results)), "", columns);
     for variant in &results.variants {
         out.push('\n');
         let shared = shared_beginning(variant);
@@ -27,7 +28,7 @@ pub fn results(results: &Results, columns: usize) -> String {
     }
     let points = || results.variants.iter().flat_map(|variant| &variant.points);
     if points().any(|point| point.dominated_by.is_some()) {
-        out += &wrapped(
+        out += &hanging(
             &format!("{DOMINATED}  another point needs less space and less time"),
             "",
             columns,
@@ -36,16 +37,7 @@ pub fn results(results: &Results, columns: usize) -> String {
     if !results.verdict.is_empty() {
         out.push('\n');
     }
-    for sentence in &results.verdict {
-        out += &wrapped(sentence, "", columns);
-    }
-    if !results.cautions.is_empty() {
-        out.push('\n');
-    }
-    for caution in &results.cautions {
-        out += &wrapped(caution, "Note: ", columns);
-    }
-    out
+    out + &conclusions(&results.verdict, &results.cautions, columns)
 }
 
 /// Settings with longer names leave the table no room at 80 columns.
@@ -138,11 +130,5 @@ pub fn minima(found: &[Minimum], columns: usize) -> String {
             (None, None) => format!("{name}nothing was run."),
         }
     };
-    found.iter().map(|found| wrapped(&sentence(found), "", columns)).collect()
-}
-
-/// `text` in lines that fit, the first behind `label`. Escapes characters that would move the
-/// cursor: a variant's name may be any text.
-fn wrapped(text: &str, label: &str, columns: usize) -> String {
-    paragraph(&one_line(text), label, 2, columns).trim_start().into()
+    found.iter().map(|found| hanging(&sentence(found), "", columns)).collect()
 }

@@ -89,16 +89,9 @@ impl CellRunner for Simulated {
 }
 
 fn plan(seed: u64) -> Plan {
-    let heap = |name: &str| HeapCell {
-        name: name.into(),
-        environment: Vec::new(),
-        space_cells: 1,
-        without_huge_pages: None,
-    };
     Plan {
-        program: "none".into(),
         workload: Workload { events: EVENTS, ..Workload::default() },
-        heaps: vec![heap("a"), heap("b")],
+        heaps: ["a", "b"].map(HeapCell::named).into(),
         settings: Settings {
             reps: 10,
             passes: 1,
@@ -108,13 +101,7 @@ fn plan(seed: u64) -> Plan {
             ..Settings::default()
         },
         space: false,
-        time: true,
-        verify: false,
-        shard: (0, 1),
-        results: None,
-        cache: None,
-        code_version: String::new(),
-        core: None,
+        ..Plan::default()
     }
 }
 

@@ -8,7 +8,7 @@ mod measured;
 use crate::results::Results;
 use crate::text::{parameter_lines, word_lines};
 use crate::verdict::never_whole;
-use heaplab_text::lines::{cut, paragraph};
+use heaplab_text::lines::{cut, hanging, paragraph};
 use heaplab_text::table::{Ruled, Ruling, ruled};
 use heaplab_text::words::plural;
 use measured::Measured;
@@ -45,21 +45,21 @@ pub fn text(grid: &[Named], columns: usize) -> String {
         plural(heaps as u64, "heap"),
         baseline.heap
     );
-    let mut out = paragraph(&heading, "", 0, columns).trim_start().to_owned();
+    let mut out = paragraph(&heading, "", 0, columns);
     for measure in Measured::ALL.into_iter().filter(|measure| measure.is_told(grid)) {
         for part in grid.chunks(side_by_side(grid, columns)) {
             out += &format!("\n{}\n", table(part, grid, measure, columns));
         }
         out.push('\n');
         for sentence in least(grid, measure) {
-            out += paragraph(&sentence, "", 2, columns).trim_start();
+            out += &hanging(&sentence, "", columns);
         }
     }
     for caution in young_alone(grid) {
-        out += &paragraph(&caution, "Note: ", 2, columns);
+        out += &hanging(&caution, "Note: ", columns);
     }
     for failure in failures(grid) {
-        out += &paragraph(&failure, "Not measured: ", 2, columns);
+        out += &hanging(&failure, "Not measured: ", columns);
     }
     out
 }

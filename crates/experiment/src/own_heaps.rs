@@ -98,14 +98,10 @@ pub fn compare(
         workload: Workload::of(&program, bundle, recording.meta().duration_ns),
         heaps: heaps.iter().map(|heap| HeapCell::of(&**heap, false)).collect(),
         settings,
-        space: true,
-        time: true,
         verify: true,
-        shard: (0, 1),
-        results: None,
-        cache: None,
         code_version: process::content_version([executable.as_path(), program.path()].into_iter())?,
         core: process::last_processor(),
+        ..Plan::default()
     };
     let runner = cells(executable, LIMIT, None);
     let (results, _) = run(&plan, &runner, |_| ())?;

@@ -236,16 +236,10 @@ mod tests {
     }
 
     fn plan(run_ns: u64, events: u64) -> Plan {
-        let heap = HeapCell {
-            name: "glibc".into(),
-            environment: Vec::new(),
-            space_cells: 1,
-            without_huge_pages: None,
-        };
         Plan {
             program: PathBuf::from(run_ns.to_string()),
             workload: Workload { events, ..Workload::default() },
-            heaps: vec![heap],
+            heaps: vec![HeapCell::named("glibc")],
             settings: Settings {
                 reps: 10,
                 passes: 2,
@@ -254,13 +248,7 @@ mod tests {
                 ..Settings::default()
             },
             space: false,
-            time: true,
-            verify: false,
-            shard: (0, 1),
-            results: None,
-            cache: None,
-            code_version: String::new(),
-            core: None,
+            ..Plan::default()
         }
     }
 

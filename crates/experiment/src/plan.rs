@@ -34,6 +34,12 @@ pub struct HeapCell {
 const SPACE_CELLS: u32 = 3;
 
 impl HeapCell {
+    /// A heap of this name whose space depends on nothing but the program.
+    pub fn named(name: &str) -> HeapCell {
+        let (environment, without_huge_pages) = (Vec::new(), None);
+        HeapCell { name: name.into(), environment, space_cells: 1, without_huge_pages }
+    }
+
     /// A heap as a cell of an experiment, which runs `threads` at once or one.
     pub fn of(heap: &dyn Selected, threads: bool) -> HeapCell {
         let Traits { environment, without_huge_pages, space_depends_on_time, .. } = heap.traits();
@@ -82,6 +88,26 @@ pub struct Plan {
     pub code_version: String,
     /// Processor to stay on; `None`: any.
     pub core: Option<u32>,
+}
+
+/// No heaps, to be measured by this machine alone and not kept.
+impl Default for Plan {
+    fn default() -> Plan {
+        Plan {
+            program: PathBuf::new(),
+            workload: Workload::default(),
+            heaps: Vec::new(),
+            settings: Settings::default(),
+            space: true,
+            time: true,
+            verify: false,
+            shard: (0, 1),
+            results: None,
+            cache: None,
+            code_version: String::new(),
+            core: None,
+        }
+    }
 }
 
 impl Plan {

@@ -166,14 +166,10 @@ impl Plan {
             workload: Workload::of(program, bundle.path(), bundle.meta().duration_ns),
             heaps: heaps.iter().map(|heap| HeapCell::of(&**heap, how.threads)).collect(),
             settings,
-            space: true,
-            time: true,
-            verify: false,
-            shard: (0, 1),
-            results: None,
             cache: Some(bundle.path().join("replay-cells")),
             code_version: code_version(heaps, program, executable)?,
             core: process::last_processor(),
+            ..Plan::default()
         })
     }
 }

@@ -2,14 +2,14 @@
 //! within the stated margin, or no difference shown.
 
 mod collected;
+mod huge_pages;
 
 pub(crate) use collected::never_whole;
 
 use crate::comparison::{RESOLUTION_NS, blocks_needed, blocks_needed_for};
-use crate::results::{
-    Comparison, HeapResult, HugePages, Measure, Outcome, Results, Space, Workload,
-};
+use crate::results::{Comparison, HeapResult, Measure, Outcome, Results, Space, Workload};
 use heaplab_text::words;
+use huge_pages::at_peak;
 
 /// The warning about times of a debug build.
 pub const DEBUG_BUILD: &str = "heaplab was built without optimisation (a debug build): its times mean nothing. Build it with --release.";
@@ -88,58 +88,48 @@ fn widened(comparison: &Comparison) -> String {
     })
 }
 
-/// Huge pages are mentioned if they are this part of the resident bytes or more: a heap with few
-/// blocks may have little else.
-const HUGE_SHARE: u64 = 4;
-
-/// "18.01 MiB", "4.01 MiB, of which 4.00 MiB in huge pages,".
-fn at_peak(space: &Space) -> String {
-    let (all, huge) = (space.peak_resident_bytes, space.peak_huge_page_bytes);
-    if huge > 0 && huge >= all / HUGE_SHARE {
-        return format!(
-            "{}, of which {} in huge pages,",
-            words::bytes(all),
-            words::bytes(huge.min(all))
-        );
-    }
-    words::bytes(all)
-}
-
 fn space(comparison: &Comparison, results: &Results) -> String {
     let of = |name: &str| {
         results.heaps.iter().find(|heap| heap.heap == name).and_then(|heap| heap.space.as_ref())
     };
     let bytes = |name: &str| of(name).map_or(String::from("?"), at_peak);
+    let peak = |name: &str| of(name).map_or(0, |space| space.peak_resident_bytes);
     let Comparison { heap, baseline, .. } = comparison;
-    let figures = format!(
-        "{} against {} at the peak; {}",
-        bytes(heap),
-        bytes(baseline),
-        interval(comparison, results.settings.confidence)
-    );
+    let both = format!("{} against {} at the peak", bytes(heap), bytes(baseline));
+    let figures = format!("{both}; {}", interval(comparison, results.settings.confidence));
+    let difference = words::bytes(peak(heap).abs_diff(peak(baseline)));
+    outcome(comparison, results, "Space", &figures, &difference, &both)
+}
+
+/// The sentence of an outcome, with its figures. Without a meaningful ratio it has the `difference`
+/// and the figures of `both`.
+fn outcome(
+    comparison: &Comparison,
+    results: &Results,
+    measure: &str,
+    figures: &str,
+    difference: &str,
+    both: &str,
+) -> String {
+    let Comparison { heap, baseline, .. } = comparison;
     match comparison.outcome {
+        // The ratio only shows that the baseline needs next to nothing.
         Outcome::Less | Outcome::More if !has_ratio(comparison, results) => {
-            let peak = |name: &str| of(name).map_or(0, |space| space.peak_resident_bytes);
-            let difference = words::bytes(peak(heap).abs_diff(peak(baseline)));
             let more = if comparison.outcome == Outcome::More { "more" } else { "less" };
-            // The ratio only shows that the baseline needs next to nothing.
-            format!(
-                "Space: {heap} needs {difference} {more} than {baseline} ({} against {} at the peak).",
-                bytes(heap),
-                bytes(baseline)
-            )
+            format!("{measure}: {heap} needs {difference} {more} than {baseline} ({both}).")
         }
         Outcome::Less | Outcome::More => {
-            format!("Space: {heap} needs {} ({figures}).", beside(comparison.ratio.value, baseline))
+            let beside = beside(comparison.ratio.value, baseline);
+            format!("{measure}: {heap} needs {beside} ({figures}).")
         }
         Outcome::Equivalent => {
             let margin = results.settings.margin * 100.0;
             format!(
-                "Space: {heap} needs what {baseline} needs, within the margin of {margin:.0} % ({figures})."
+                "{measure}: {heap} needs what {baseline} needs, within the margin of {margin:.0} % ({figures})."
             )
         }
         Outcome::NotShown => {
-            format!("Space: no difference shown between {heap} and {baseline} ({figures}).")
+            format!("{measure}: no difference shown between {heap} and {baseline} ({figures}).")
         }
     }
 }
@@ -189,31 +179,10 @@ fn time(comparison: &Comparison, results: &Results) -> String {
         .then(|| format!("; {}", interval(comparison, results.settings.confidence)));
     let figures =
         format!("{} against {} an event{}{p}", ns(heap), ns(baseline), ratio.unwrap_or_default());
-    match comparison.outcome {
-        Outcome::Less | Outcome::More if !has_ratio(comparison, results) => {
-            let value = |name: &str| of(name).map_or(0.0, |time| time.ns_per_event.value);
-            let difference = value(heap) - value(baseline);
-            let more = if comparison.outcome == Outcome::More { "more" } else { "less" };
-            format!(
-                "Time: {heap} needs {:.1} ns an event {more} than {baseline} ({} against {}{p}).",
-                difference.abs(),
-                ns(heap),
-                ns(baseline)
-            )
-        }
-        Outcome::Less | Outcome::More => {
-            format!("Time: {heap} needs {} ({figures}).", beside(comparison.ratio.value, baseline))
-        }
-        Outcome::Equivalent => {
-            let margin = results.settings.margin * 100.0;
-            format!(
-                "Time: {heap} needs what {baseline} needs, within the margin of {margin:.0} % ({figures})."
-            )
-        }
-        Outcome::NotShown => {
-            format!("Time: no difference shown between {heap} and {baseline} ({figures}).")
-        }
-    }
+    let value = |name: &str| of(name).map_or(0.0, |time| time.ns_per_event.value);
+    let difference = format!("{:.1} ns an event", (value(heap) - value(baseline)).abs());
+    let both = format!("{} against {}{p}", ns(heap), ns(baseline));
+    outcome(comparison, results, "Time", &figures, &difference, &both)
 }
 
 /// Number of comparisons with a p value, for which p is corrected.
@@ -225,81 +194,6 @@ fn compared(results: &Results) -> usize {
 fn p_value(p: f64, comparisons: usize) -> String {
     let p = if p < 0.001 { String::from("p < 0.001") } else { format!("p = {p:.3}") };
     if comparisons < 2 { p } else { format!("{p}, corrected") }
-}
-
-/// The setting of huge pages for the comparison of space, with the figures of the other.
-fn huge_page_setting(results: &Results) -> Option<String> {
-    let setting = results.settings.huge_pages?;
-    let spaces =
-        || results.heaps.iter().filter_map(|heap| Some((&heap.heap, heap.space.as_ref()?)));
-    spaces().next()?;
-    let compared = match setting {
-        _ if results.settings.program_without_huge_pages => {
-            return Some(
-                "The program switched huge pages off (PR_SET_THP_DISABLE), and so do all cells, of space and of time."
-                    .into(),
-            );
-        }
-        HugePages::None => "Space is compared without huge pages, alike for all heaps",
-        HugePages::System => {
-            "Space is compared with huge pages as the system gives them and each heap asks for them"
-        }
-    };
-    let others: Vec<String> = spaces()
-        .filter_map(|(heap, space)| {
-            let other = space.other_huge_pages?;
-            let huge = match other.peak_huge_page_bytes {
-                0 => String::new(),
-                bytes => format!(" ({} in huge pages)", words::bytes(bytes)),
-            };
-            Some(format!("{heap} {}{huge}", words::bytes(other.peak_resident_bytes)))
-        })
-        .collect();
-    let beside = match setting {
-        HugePages::None if results.machine.huge_pages.is_empty() => "With the system's".into(),
-        HugePages::None => format!("With the system's ({})", results.machine.huge_pages),
-        HugePages::System => "Without them".into(),
-    };
-    let has_huge =
-        |space: &Space| space.other_huge_pages.is_some_and(|other| other.peak_huge_page_bytes > 0);
-    let is_alike = setting == HugePages::None && !spaces().any(|(_, space)| has_huge(space));
-    Some(match others.len() {
-        0 => format!("{compared} (--huge-pages)."),
-        _ if is_alike => {
-            format!("{compared} (--huge-pages). {beside} nothing lies in huge pages either.")
-        }
-        _ => format!("{compared} (--huge-pages). {beside} the peaks are: {}.", others.join(", ")),
-    })
-}
-
-/// Bytes in huge pages, which are resident whole.
-fn huge_pages(results: &Results) -> Option<String> {
-    let huge = |heap: &HeapResult| {
-        let space = heap.space.as_ref().filter(|space| space.peak_huge_page_bytes > 0)?;
-        Some(format!(
-            "{} of the {} of {}",
-            words::bytes(space.peak_huge_page_bytes),
-            words::bytes(space.peak_resident_bytes),
-            heap.heap
-        ))
-    };
-    let found: Vec<String> = results.heaps.iter().filter_map(huge).collect();
-    (!found.is_empty() && results.machine.huge_pages != "never").then(|| {
-        let such = results.heaps.iter().filter(|heap| heap.space.as_ref().is_some_and(|space| space.peak_huge_page_bytes > 0));
-        let (with, without): (Vec<&HeapResult>, Vec<&HeapResult>) = such.partition(|heap| heap.without_huge_pages.is_some());
-        let mut switches: Vec<&str> = with.iter().filter_map(|heap| heap.without_huge_pages.as_deref()).collect();
-        switches.dedup();
-        let mut how = Vec::from_iter((!switches.is_empty()).then(|| switches.join(", ")));
-        if !without.is_empty() {
-            let names: Vec<&str> = without.iter().map(|heap| heap.heap.as_str()).collect();
-            how.push(format!("{} has no switch for it, only the system has: /sys/kernel/mm/transparent_hugepage/enabled", names.join(", ")));
-        }
-        format!(
-            "At the peak {} lie in huge pages, which the kernel makes resident whole, used or not: without them the figure is another ({}).",
-            found.join(", "),
-            how.join("; ")
-        )
-    })
 }
 
 /// Explains why more bytes can be resident than committed.
@@ -399,8 +293,8 @@ pub fn cautions(results: &Results) -> Vec<String> {
             .push(format!("The recording is cut ({cut}): this is the verdict on its beginning."));
     }
     cautions.extend(squeezed(results));
-    cautions.extend(huge_page_setting(results));
-    cautions.extend(huge_pages(results));
+    cautions.extend(huge_pages::setting(results));
+    cautions.extend(huge_pages::resident(results));
     cautions.extend(beyond_committed(results));
     cautions.extend(never_whole(&results.heaps));
     cautions.extend(below_requested(results));
@@ -477,9 +371,9 @@ fn corrected(results: &Results) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{Estimate, OtherHugePages, Space, Time};
+    use crate::results::{Estimate, Space, Time};
 
-    fn results(peaks: [u64; 2], ratio: f64, blocks: u32, comparisons: usize) -> Results {
+    pub(super) fn results(peaks: [u64; 2], ratio: f64, blocks: u32, comparisons: usize) -> Results {
         let heap = |heap: &str, peak| HeapResult {
             heap: heap.into(),
             space: Some(Space { peak_resident_bytes: peak, ..Space::default() }),
@@ -734,23 +628,6 @@ mod tests {
                 && corrected(&results([1, 2], 2.0, 6, 1)).is_none()
         );
         assert_eq!((cautions(6, 1), cautions(7, 2), cautions(8, 3)), Default::default());
-    }
-
-    #[test]
-    fn space_is_of_one_setting_of_huge_pages_and_the_other_stands_beside_it() {
-        let mut results = results([18 << 20, 5 << 20], 3.6, 10, 1);
-        assert_eq!(huge_page_setting(&results), None, "results of before");
-        results.settings.huge_pages = Some(HugePages::None);
-        results.machine.huge_pages = "always".into();
-        let other =
-            OtherHugePages { peak_resident_bytes: 22 << 20, peak_huge_page_bytes: 18 << 20 };
-        results.heaps[0].space.as_mut().unwrap().other_huge_pages = Some(other);
-        assert_eq!(
-            huge_page_setting(&results).unwrap(),
-            "Space is compared without huge pages, alike for all heaps (--huge-pages). With the system's (always) the peaks are: b 22.0 MiB (18.0 MiB in huge pages)."
-        );
-        results.settings.program_without_huge_pages = true;
-        assert!(huge_page_setting(&results).unwrap().starts_with("The program switched"));
     }
 
     #[test]

@@ -34,15 +34,6 @@ fn write_program(folder: &Path) -> std::path::PathBuf {
 }
 
 fn plan(folder: &Path, heaps: &[&str]) -> Plan {
-    let heaps = heaps
-        .iter()
-        .map(|name| HeapCell {
-            name: name.to_string(),
-            environment: Vec::new(),
-            space_cells: 1,
-            without_huge_pages: None,
-        })
-        .collect();
     Plan {
         program: write_program(folder),
         workload: Workload {
@@ -50,7 +41,7 @@ fn plan(folder: &Path, heaps: &[&str]) -> Plan {
             peak_requested_bytes: EVENTS / 2 * 4096,
             ..Workload::default()
         },
-        heaps,
+        heaps: heaps.iter().map(|name| HeapCell::named(name)).collect(),
         settings: Settings {
             reps: 10,
             passes: 2,
@@ -59,14 +50,10 @@ fn plan(folder: &Path, heaps: &[&str]) -> Plan {
             confidence: 0.95,
             ..Settings::default()
         },
-        space: true,
-        time: true,
-        verify: false,
-        shard: (0, 1),
         results: Some(folder.join("results")),
         cache: Some(folder.join("cache")),
         code_version: "test".into(),
-        core: None,
+        ..Plan::default()
     }
 }
 

@@ -69,18 +69,12 @@ impl OneWorkload {
     /// The plan of its blocks. It has no program, so it can be summarized but not run.
     pub(crate) fn plan(&self) -> Plan {
         Plan {
-            program: PathBuf::new(),
             workload: self.workload.clone(),
             heaps: self.heaps.clone(),
             settings: self.settings.clone(),
             space: false,
-            time: true,
-            verify: false,
-            shard: (0, 1),
-            results: None,
-            cache: None,
             code_version: self.code_version.clone(),
-            core: None,
+            ..Plan::default()
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::Report;
 use heaplab_experiment::{grid, text};
-use heaplab_text::lines::paragraph;
+use heaplab_text::lines::hanging;
 use heaplab_text::table::{Ruling, ruled};
 use heaplab_text::words::count;
 
@@ -16,7 +16,7 @@ pub fn report(report: &Report, columns: usize) -> String {
         out += &format!("\n{}\n", nodes(report, columns));
     }
     for note in &report.notes {
-        out += &paragraph(note, "Note: ", 2, columns);
+        out += &hanging(note, "Note: ", columns);
     }
     out
 }

@@ -93,6 +93,11 @@ fn is_unit(word: &str) -> bool {
         .contains(&word)
 }
 
+/// A [`paragraph`] behind `label`; its further lines are two columns in.
+pub fn hanging(text: &str, label: &str, width: usize) -> String {
+    paragraph(text, label, 2, width).trim_start().into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,5 +126,15 @@ mod tests {
         assert_eq!(cut_middle("/usr/lib/debug/libc.so", 80), "/usr/lib/debug/libc.so");
         assert_eq!(cut_middle("/usr/lib/debug/libc.so", 13), "/usr…/libc.so");
         assert_eq!(cut_middle("ab\ncdef", 4), "a…ef");
+    }
+
+    #[test]
+    fn lines_end_where_the_terminal_does() {
+        let text = hanging(&"word ".repeat(60), "Note: ", 80);
+        assert!(
+            text.starts_with("Note: word") && text.lines().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
+        assert_eq!(text.split_whitespace().filter(|word| *word == "word").count(), 60);
     }
 }

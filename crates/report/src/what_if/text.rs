@@ -3,7 +3,7 @@
 use super::{RuleDone, WhatIf};
 use heaplab_experiment::results::{Comparison, Measure, Outcome, Results, Space};
 use heaplab_experiment::verdict::has_ratio;
-use heaplab_text::lines::paragraph;
+use heaplab_text::lines::{hanging, paragraph};
 use heaplab_text::shell::quoted;
 use heaplab_text::table::{Ruled, Ruling, ruled};
 use heaplab_text::words::{bytes, count, duration, plural};
@@ -30,11 +30,11 @@ impl WhatIf {
         }
         out.push('\n');
         for assumption in &self.origin.assumptions {
-            out += &paragraph(assumption, "Taken for granted: ", 2, columns);
+            out += &hanging(assumption, "Taken for granted: ", columns);
         }
         // What limits one replay limits both.
         for caution in &self.replay.before.cautions {
-            out += &paragraph(caution, "Note: ", 2, columns);
+            out += &hanging(caution, "Note: ", columns);
         }
         out += &format!("\nThe changed workload: heaplab report {}\n", quoted(path));
         out
