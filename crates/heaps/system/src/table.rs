@@ -101,74 +101,65 @@ const fn parameter(
     Parameter { name, takes, default, help, told }
 }
 
+/// A parameter that glibc reads as a tunable of the same name.
+const fn tunable(
+    name: &'static str,
+    takes: Takes,
+    default: &'static str,
+    help: &'static str,
+) -> Parameter {
+    parameter(name, takes, default, Told::Tunable(name), help)
+}
+
 const MIB: i64 = 1 << 20;
 
 /// The tunables of glibc's malloc (its manual, "Memory Allocation Tunables"). An older glibc
 /// ignores a tunable that it lacks.
 const GLIBC: &[Parameter] = &[
-    parameter(
+    tunable(
         "arena_max",
         Takes::Number(1, 1024),
         "8 a processor",
-        Told::Tunable("arena_max"),
         "maximum number of arenas; threads share them",
     ),
-    parameter(
+    tunable(
         "mmap_threshold",
         Takes::Number(0, 32 * MIB),
         "131072, growing",
-        Told::Tunable("mmap_threshold"),
         "smallest size of blocks with their own mapping",
     ),
-    parameter(
+    tunable(
         "mmap_max",
         Takes::Number(0, i32::MAX as i64),
         "65536",
-        Told::Tunable("mmap_max"),
         "maximum number of blocks with their own mapping",
     ),
-    parameter(
+    tunable(
         "trim_threshold",
         Takes::Number(0, i64::MAX),
         "131072, growing",
-        Told::Tunable("trim_threshold"),
         "free bytes at the top that trigger giving memory back",
     ),
-    parameter(
-        "top_pad",
-        Takes::Number(0, i64::MAX),
-        "131072",
-        Told::Tunable("top_pad"),
-        "extra bytes to request at a time",
-    ),
-    parameter(
+    tunable("top_pad", Takes::Number(0, i64::MAX), "131072", "extra bytes to request at a time"),
+    tunable(
         "tcache_count",
         Takes::Number(0, 65535),
         "7",
-        Told::Tunable("tcache_count"),
         "blocks of one size in a thread's cache; 0: none",
     ),
-    parameter(
+    tunable(
         "tcache_max",
         Takes::Number(0, 2 * MIB),
         "1032",
-        Told::Tunable("tcache_max"),
         "largest block in a thread's cache, bytes",
     ),
-    parameter(
+    tunable(
         "mxfast",
         Takes::Number(0, 160),
         "128",
-        Told::Tunable("mxfast"),
         "largest block that is freed without merging, bytes",
     ),
-    parameter(
-        "hugetlb",
-        Takes::Number(0, 2),
-        "0",
-        Told::Tunable("hugetlb"),
-        "1: madvise huge pages, 2: map them",
-    ),
+    tunable("hugetlb", Takes::Number(0, 2), "0", "1: madvise huge pages, 2: map them"),
 ];
 
 /// Options of jemalloc (its manual, "opt." names).
