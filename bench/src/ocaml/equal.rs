@@ -243,8 +243,7 @@ mod tests {
         let driver = match Driver::build() {
             Ok(driver) => driver,
             Err(error) => {
-                assert!(std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none(), "{error}");
-                eprintln!("skipped: {error}");
+                heaplab_oracle::skip(error);
                 return;
             }
         };

@@ -9,13 +9,7 @@ use std::process::Command;
 #[test]
 fn the_page_shows_what_it_should_in_chromium() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let chromium = std::env::var("HEAPLAB_CHROMIUM").unwrap_or("/usr/bin/chromium".into());
-    let playwright = here.join("../report/tests/browser/node_modules/playwright-core");
-    if !Path::new(&chromium).exists() || !playwright.exists() {
-        let missing =
-            "chromium or playwright-core is missing: run `npm ci` in crates/report/tests/browser";
-        assert!(std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none(), "{missing}");
-        eprintln!("skipped: {missing}");
+    if !heaplab_oracle::has_browser() {
         return;
     }
     let mut reducer = Reducer::default();

@@ -45,17 +45,6 @@ fn succeeded(output: &Output) -> String {
     text(&output.stdout)
 }
 
-/// Whether a tool works here; prints a line if not.
-fn runs(tool: &str) -> bool {
-    let found = Command::new(tool).arg("true").output().is_ok_and(|output| output.status.success());
-    let required = std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_some_and(|value| value == "1");
-    assert!(found || !required, "{tool} does not run here, and HEAPLAB_REQUIRE_ORACLES=1");
-    if !found {
-        eprintln!("skipped: {tool} does not run here");
-    }
-    found
-}
-
 /// Arenas of all sizes in the default space, and what it reserved.
 fn use_the_default_space() -> Report {
     let space = Space::default();
@@ -126,7 +115,7 @@ fn the_default_space_works_under_valgrind() {
         println!("\nreserved {}", use_the_default_space().reserved_bytes);
         return;
     }
-    if runs("valgrind") {
+    if heaplab_oracle::runs("valgrind", &["true"]) {
         let tool = ["valgrind", "--quiet", "--error-exitcode=9"];
         let said =
             succeeded(&child("the_default_space_works_under_valgrind", &tool).output().unwrap());
@@ -194,7 +183,7 @@ fn a_report_has_the_system_calls_that_strace_sees() {
         // Beyond here the space goes.
         std::process::exit(0);
     }
-    if !runs("strace") {
+    if !heaplab_oracle::runs("strace", &["true"]) {
         return;
     }
     let trace = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))

@@ -362,23 +362,6 @@ fn files_of_every_kind_are_written() {
     );
 }
 
-/// Whether a program is there; it has to be where oracles are required.
-fn has(program: &str) -> bool {
-    let found = Command::new("sh")
-        .args(["-c", &format!("command -v {program}")])
-        .stdout(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success());
-    if !found {
-        assert!(
-            std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"),
-            "{program} is required and not installed"
-        );
-        eprintln!("skipped: {program} is not installed");
-    }
-    found
-}
-
 fn built(folder: &Path, name: &str, source: &str, compiler: &[&str]) -> PathBuf {
     std::fs::write(folder.join(name), source).unwrap();
     let output =
@@ -411,7 +394,7 @@ const GO: &str = "package main\n\nvar kept [20000][]byte\n\nfunc main() {\n\tfor
 
 #[test]
 fn a_go_program_trades_space_for_cycles() {
-    if !has("go") {
+    if !heaplab_oracle::runs("go", &["version"]) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -430,7 +413,7 @@ fn a_go_program_trades_space_for_cycles() {
 
 #[test]
 fn an_ocaml_programs_default_is_found_on_its_curve() {
-    if !has("ocamlopt") {
+    if !heaplab_oracle::runs("ocamlopt", &["-version"]) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -474,7 +457,7 @@ fn an_ocaml_programs_default_is_found_on_its_curve() {
 #[test]
 fn a_jvm_and_node_tell_their_collections() {
     let folder = tempfile::tempdir().unwrap();
-    if has("javac") && has("java") {
+    if heaplab_oracle::has("javac") && heaplab_oracle::has("java") {
         let source = "class A { public static void main(String[] a) { byte[][] k = new byte[2000][];\n\
                       for (int i = 0; i < 300000; i++) k[i % 2000] = new byte[1000]; } }";
         std::fs::write(folder.path().join("A.java"), source).unwrap();
@@ -507,7 +490,7 @@ fn a_jvm_and_node_tell_their_collections() {
             "{cycles:?}"
         );
     }
-    if has("node") {
+    if heaplab_oracle::has("node") {
         // Most of it dies young: of an array of survivors alone V8 learns to put them into the old
         // space.
         let source = "const kept = []; for (let i = 0; i < 3e6; i++) { globalThis.last = [i, `${i}`];\n\

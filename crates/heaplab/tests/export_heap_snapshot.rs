@@ -167,26 +167,6 @@ fn two_moments_are_compared_block_by_block() {
     assert!(sum("removed") > 0 && sum("removed") < peak.0, "some live on");
 }
 
-/// The judge of the study, where it is installed. Says so where it is not; fails where
-/// `HEAPLAB_REQUIRE_ORACLES=1`.
-fn judge() -> Option<PathBuf> {
-    let study = root().join("studies/heap-snapshots");
-    let node = study.join("node_modules/node24/bin/node");
-    if node.exists() && study.join("node_modules/chrome-devtools-frontend").exists() {
-        return Some(study);
-    }
-    assert!(
-        std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"),
-        "DevTools is required: npm ci --omit=dev --prefix {}",
-        study.display()
-    );
-    eprintln!(
-        "skipped: DevTools is not installed (npm ci --omit=dev --prefix {})",
-        study.display()
-    );
-    None
-}
-
 /// What DevTools answers about a file.
 fn asked(study: &Path, file: &Path, answers: &Path) -> Value {
     let words = ["answers", file.to_str().unwrap(), "-o", answers.to_str().unwrap()];
@@ -221,7 +201,7 @@ fn same_classes(ours: &Value, theirs: &Value) -> BTreeMap<String, [i64; 4]> {
 
 #[test]
 fn devtools_finds_the_same() {
-    let Some(study) = judge() else { return };
+    let Some((study, _)) = heaplab_oracle::devtools() else { return };
     let folder = tempfile::tempdir().unwrap();
     for at in ["peak", "end"] {
         let path = folder.path().join(format!("{at}.heapsnapshot"));
@@ -328,7 +308,7 @@ fn a_metaspace_retains_what_it_has_committed() {
                     .sum::<u64>();
             assert_eq!(committed - own, requested);
             assert!(bytes("(others)") <= 1024 && requested > 100_000);
-            if let Some(study) = judge() {
+            if let Some((study, _)) = heaplab_oracle::devtools() {
                 let theirs = asked(&study, &path, &folder.path().join(format!("{at}.answers")));
                 assert_eq!(theirs["total_bytes"].as_u64(), Some(committed));
                 same_classes(&summary, &theirs);
@@ -374,7 +354,7 @@ fn a_heap_that_ran_the_workload_is_walked() {
                     .contains("good")
             );
             let summary = json(&["snapshot", "summary", file, "--json"]);
-            if let Some(study) = judge() {
+            if let Some((study, _)) = heaplab_oracle::devtools() {
                 let theirs = asked(&study, path, &folder.path().join("answers"));
                 assert_eq!(
                     (&theirs["total_bytes"], &theirs["nodes"]),

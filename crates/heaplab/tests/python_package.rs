@@ -1,29 +1,13 @@
 //! The Python package on recordings of this binary: its own tests, run by pytest.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 const MODULES: &str =
     "pyarrow, pytest, IPython, duckdb, pandas, polars, ray, nbclient, ipykernel, matplotlib";
 
-/// A Python with the package's compiled part and `MODULES`: the one named by HEAPLAB_PYTHON, or
-/// python3.
-fn python() -> Option<PathBuf> {
-    let python =
-        PathBuf::from(std::env::var_os("HEAPLAB_PYTHON").unwrap_or_else(|| "python3".into()));
-    let probe = Command::new(&python).args(["-c", &format!("import {MODULES}")]).output();
-    if probe.is_ok_and(|output| output.status.success()) {
-        return Some(python);
-    }
-    let required = std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() == Ok("1");
-    let lacks = format!("lacks one of {MODULES} (set HEAPLAB_PYTHON)");
-    assert!(!required, "{} {lacks}", python.display());
-    eprintln!("skipped: {} {lacks}", python.display());
-    None
-}
-
 fn passes(tests: &str) {
-    let Some(python) = python() else { return };
+    let Some(python) = heaplab_oracle::python(MODULES) else { return };
     let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python");
     let output = Command::new(python)
         .args(["-m", "pytest", "-q", "-p", "no:cacheprovider"])

@@ -2,7 +2,7 @@
 //! SQLite is found again, by itself. And its exit codes and messages.
 
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 /// Inserts, an index, a join and a sort: pages, cells and records come and go. A smaller relative
 /// of the workload behind docs/benchmarks.md.
@@ -23,25 +23,9 @@ fn heaplab(folder: &Path, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-fn has_sqlite() -> bool {
-    let found = Command::new("sqlite3")
-        .arg("--version")
-        .stdout(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success());
-    assert!(
-        found || std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none(),
-        "sqlite3 is not installed"
-    );
-    if !found {
-        eprintln!("skipped: sqlite3 is not installed");
-    }
-    found
-}
-
 #[test]
 fn sqlites_requests_of_4104_and_1032_bytes_are_found_by_themselves() {
-    if !has_sqlite() {
+    if !heaplab_oracle::has("sqlite3") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -25,19 +25,6 @@ fn heaplab(words: &[&str]) -> Command {
     command
 }
 
-fn have(program: &str, words: &[&str]) -> bool {
-    let found =
-        Command::new(program).args(words).output().is_ok_and(|output| output.status.success());
-    if !found {
-        assert!(
-            std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"),
-            "{program} is required and not installed"
-        );
-        eprintln!("skipped: {program} is not installed");
-    }
-    found
-}
-
 fn said(output: &Output) -> String {
     format!(
         "{}{}",
@@ -129,7 +116,7 @@ fn wait_for(terminal: &Mutex<Vec<u8>>, text: &str) {
 
 #[test]
 fn a_terminal_is_told_how_far_it_is() {
-    if !have("script", &["--version"]) {
+    if !heaplab_oracle::has("script") {
         return;
     }
     let shown = Arc::new(Mutex::new(Vec::new()));
@@ -334,7 +321,7 @@ fn leaking_node(objects_at_once: u32) -> Node {
 
 #[test]
 fn a_real_leak_is_watched_to_its_end() {
-    if !have("node", &["--version"]) {
+    if !heaplab_oracle::has("node") {
         return;
     }
     let node = leaking_node(500);
@@ -379,7 +366,7 @@ fn a_real_leak_is_watched_to_its_end() {
 fn node_24() -> Option<std::path::PathBuf> {
     let node = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../studies/heap-snapshots/node_modules/node24/bin/node");
-    have(node.to_str().unwrap(), &["--version"]).then_some(node)
+    heaplab_oracle::has(node.to_str().unwrap()).then_some(node)
 }
 
 #[test]
@@ -434,7 +421,7 @@ fn a_leak_that_never_comes_to_its_event_loop_is_watched() {
 
 #[test]
 fn a_watch_that_is_interrupted_leaves_a_part_and_no_name() {
-    if !have("node", &["--version"]) {
+    if !heaplab_oracle::has("node") {
         return;
     }
     let node = leaking_node(500);
@@ -519,7 +506,7 @@ fn grow(node: &Node, said: &mut impl BufRead) {
 
 #[test]
 fn two_snapshots_of_one_command_can_be_compared_and_those_of_two_are_said_not_to() {
-    if !have("node", &["--version"]) {
+    if !heaplab_oracle::has("node") {
         return;
     }
     let (node, mut said_by_node) = growing_node();

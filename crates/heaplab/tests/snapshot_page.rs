@@ -44,13 +44,7 @@ fn snapshots(folder: &Path) -> (PathBuf, PathBuf) {
 #[test]
 fn the_page_has_what_devtools_has() {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
-    let playwright = tests.join("../../report/tests/browser/node_modules/playwright-core");
-    let chromium = std::env::var("HEAPLAB_CHROMIUM").unwrap_or_else(|_| "/usr/bin/chromium".into());
-    if !playwright.exists() || !Path::new(&chromium).exists() {
-        let missing =
-            "chromium or playwright-core is not installed (npm ci in crates/report/tests/browser)";
-        assert!(std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none(), "{missing}");
-        eprintln!("skipped: {missing}");
+    if !heaplab_oracle::has_browser() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -18,21 +18,6 @@ const PAGE: &str = "<title>Dialogs</title><input id=name><button id=open>open</b
     named('close').onclick = () => document.querySelectorAll('.dialog')\
       .forEach(dialog => { dialog.remove(); kept.closed.push(dialog) });</script>";
 
-fn have_chromium() -> bool {
-    let found = Command::new("chromium")
-        .arg("--version")
-        .output()
-        .is_ok_and(|found| found.status.success());
-    if !found {
-        assert!(
-            std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"),
-            "chromium is required and not installed"
-        );
-        eprintln!("skipped: chromium is not installed");
-    }
-    found
-}
-
 /// Does these steps after the page was opened; the snapshots go into `out`.
 fn scenario(folder: &Path, steps: &str, words: &[&str]) -> Output {
     let page = folder.join("page.html");
@@ -62,7 +47,7 @@ fn taken(folder: &Path) -> Vec<String> {
 
 #[test]
 fn what_the_steps_leak_is_found_and_comes_first() {
-    if !have_chromium() {
+    if !heaplab_oracle::has("chromium") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -83,7 +68,7 @@ fn what_the_steps_leak_is_found_and_comes_first() {
 
 #[test]
 fn a_step_that_fails_is_told_and_what_was_taken_is_kept() {
-    if !have_chromium() {
+    if !heaplab_oracle::has("chromium") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -109,7 +94,7 @@ fn a_step_that_fails_is_told_and_what_was_taken_is_kept() {
 
 #[test]
 fn a_dialog_of_the_page_is_dismissed_and_told() {
-    if !have_chromium() {
+    if !heaplab_oracle::has("chromium") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -130,7 +115,7 @@ fn a_dialog_of_the_page_is_dismissed_and_told() {
 
 #[test]
 fn a_page_that_leaves_for_another_site_cannot_be_compared() {
-    if !have_chromium() {
+    if !heaplab_oracle::has("chromium") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -163,7 +148,7 @@ fn running(text: &str) -> usize {
 
 #[test]
 fn a_browser_ends_with_whoever_started_it() {
-    if !have_chromium() {
+    if !heaplab_oracle::has("chromium") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

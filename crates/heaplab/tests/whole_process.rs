@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 /// Objects that stay, then what pymalloc says of its arenas, then a rest for a reading.
 const PYTHON: &str = "
@@ -24,22 +24,6 @@ setTimeout(() => console.log(kept.length), 1300);
 
 fn run(folder: &Path, program: &str, arguments: &[&str]) -> Output {
     Command::new(program).args(arguments).current_dir(folder).output().unwrap()
-}
-
-/// Whether the program is there; says so, or fails where everything is required.
-fn has(program: &str) -> bool {
-    let found = Command::new(program)
-        .arg("--version")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success());
-    let required = std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_some();
-    assert!(found || !required, "{program} is not installed");
-    if !found {
-        eprintln!("skipped: {program} is not installed");
-    }
-    found
 }
 
 /// Records a command; what it printed, and the parts of its largest reading, which must add up.
@@ -78,7 +62,7 @@ fn assert_known(parts: &[(String, u64)], bytes: u64) {
 
 #[test]
 fn pymalloc_has_the_arenas_that_python_counts() {
-    if !has("python3") {
+    if !heaplab_oracle::has("python3") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -96,7 +80,7 @@ fn pymalloc_has_the_arenas_that_python_counts() {
 
 #[test]
 fn v8_has_what_node_says_of_its_heap() {
-    if !has("node") {
+    if !heaplab_oracle::has("node") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -111,7 +95,7 @@ fn v8_has_what_node_says_of_its_heap() {
 
 #[test]
 fn a_compilers_every_megabyte_has_a_name() {
-    if !has("g++") {
+    if !heaplab_oracle::has("g++") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

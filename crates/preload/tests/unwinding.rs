@@ -24,20 +24,6 @@ const FORGETFUL: &[&str] = &["-DKNOWN_BITS=6,10,3,2", "-DKNOWN_BITS_FIRST=6,10,3
 /// Tries traces even if they do not pay.
 const GUESSING: &str = "-DTRACE_ALWAYS";
 
-/// Whether the program is installed; without it the test is skipped, or fails if the environment
-/// requires everything.
-fn installed(program: &str) -> bool {
-    let there = Command::new(program).arg("--version").output().is_ok_and(|o| o.status.success());
-    if !there {
-        assert!(
-            std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none(),
-            "{program} is not installed"
-        );
-        eprintln!("skipped: {program} is not installed");
-    }
-    there
-}
-
 /// Records the command and compares every stack; returns the image of the named program.
 fn verify(depth: u32, command: &mut Command, input: Option<&Path>) -> Image {
     verify_with(&[], depth, command, input)
@@ -76,7 +62,7 @@ fn verified(mut d: Drainer, mut child: Child) -> Image {
 
 #[test]
 fn sqlite_stacks_are_those_of_libgcc() {
-    if !installed("sqlite3") {
+    if !heaplab_oracle::has("sqlite3") {
         return;
     }
     let workload = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/sqlite-workload.sql");
@@ -101,7 +87,7 @@ fn sqlite_stacks_are_those_of_libgcc() {
 
 #[test]
 fn the_cpp_compilers_stacks_are_those_of_libgcc() {
-    if !installed("g++") {
+    if !heaplab_oracle::has("g++") {
         return;
     }
     let source = tempfile::Builder::new().suffix(".cpp").tempfile().unwrap();
@@ -128,7 +114,7 @@ fn a_ring_that_forgets_its_nodes_defines_them_again() {
     std::fs::write(source.path(), "#include <map>\n#include <string>\nstd::map<std::string, int> m; int f() { return m[\"a\"]; }\n")
         .unwrap();
     for depth in [16, 64] {
-        if installed("g++") {
+        if heaplab_oracle::has("g++") {
             verify_with(
                 FORGETFUL,
                 depth,
@@ -136,7 +122,7 @@ fn a_ring_that_forgets_its_nodes_defines_them_again() {
                 None,
             );
         }
-        if installed("jq") {
+        if heaplab_oracle::has("jq") {
             let image = verify_with(
                 FORGETFUL,
                 depth,
@@ -158,7 +144,7 @@ fn a_ring_that_forgets_its_nodes_defines_them_again() {
 
 #[test]
 fn jq_and_python_stacks_are_those_of_libgcc() {
-    if installed("jq") {
+    if heaplab_oracle::has("jq") {
         verify_with(
             &[GUESSING],
             64,
@@ -167,7 +153,7 @@ fn jq_and_python_stacks_are_those_of_libgcc() {
             None,
         );
     }
-    if installed("python3") {
+    if heaplab_oracle::has("python3") {
         let script = "import json, re, ssl, sqlite3; sqlite3.connect(':memory:').execute('create table t(x)'); json.dumps([{}] * 1000)";
         verify(64, Command::new("python3").args(["-c", script]), None);
     }

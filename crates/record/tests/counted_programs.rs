@@ -48,13 +48,7 @@ impl Both {
 
 /// Runs `program` with `arguments` (a shell's words), recorded and counted.
 fn run(program: &str, arguments: &str) -> Option<Both> {
-    if !Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
-    {
-        assert!(
-            std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none(),
-            "{program} is not installed"
-        );
-        eprintln!("skipped: {program} is not installed");
+    if !heaplab_oracle::has(program) {
         return None;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -12,17 +12,6 @@ use std::process::Command;
 /// Bytes that only the program's own buffers ask for, with what the allocator's caller adds.
 const BUFFER_BYTES: std::ops::Range<u64> = 100_003..100_103;
 
-/// Whether a program can be started; a printed line, or a failure where everything is required.
-fn is_there(program: &str) -> bool {
-    let there = Command::new(program).arg("--version").output().is_ok();
-    let required = std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_some_and(|value| value == "1");
-    assert!(there || !required, "{program} is required");
-    if !there {
-        eprintln!("skipped: {program} is not installed");
-    }
-    there
-}
-
 /// The frames of each buffer's stack, innermost first.
 fn stacks(recording: &Recording) -> Vec<Vec<&Frame>> {
     let tables = &recording.tables;
@@ -50,7 +39,7 @@ fn recorded(folder: &Path, command: &[&str]) -> Recording {
 
 #[test]
 fn javascript_has_its_functions_files_and_lines() {
-    if !is_there("node") {
+    if !heaplab_oracle::has("node") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -82,7 +71,7 @@ fn javascript_has_its_functions_files_and_lines() {
 
 #[test]
 fn compiled_java_has_its_methods() {
-    if !is_there("java") || !is_there("javac") {
+    if !heaplab_oracle::has("java") || !heaplab_oracle::has("javac") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -13,9 +13,7 @@ use std::{fs, path::Path, process::Command};
 #[test]
 fn the_page_shows_what_it_should_in_chromium() {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser");
-    if let Some(missing) = missing(&tests) {
-        assert!(std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none(), "{missing}");
-        eprintln!("skipped: {missing}");
+    if !heaplab_oracle::has_browser() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder for pages");
@@ -67,27 +65,4 @@ fn recorded() -> (page::model::Page, serde_json::Value) {
     }
     let ranges = lives::expected(&page, bundle.tables(), &events);
     (page, ranges)
-}
-
-/// A missing requirement of the test.
-fn missing(tests: &Path) -> Option<String> {
-    let runs = |program: &str| {
-        Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
-    };
-    if !runs("node") {
-        return Some("node is not installed".into());
-    }
-    if !Path::new(&chromium()).exists() {
-        return Some("chromium is not installed (HEAPLAB_CHROMIUM names another)".into());
-    }
-    if !tests.join("node_modules/playwright-core").exists() {
-        return Some(
-            "playwright-core is not installed: run `npm ci` in crates/report/tests/browser".into(),
-        );
-    }
-    None
-}
-
-fn chromium() -> String {
-    std::env::var("HEAPLAB_CHROMIUM").unwrap_or_else(|_| "/usr/bin/chromium".into())
 }

@@ -109,11 +109,7 @@ impl Shared {
         // this process with RTLD_LOCAL.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if handle.is_null() {
-            assert!(
-                std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none(),
-                "{file} is not installed, or cannot be opened"
-            );
-            eprintln!("skipped: {file} is not installed");
+            heaplab_oracle::skip(format_args!("{file} is not installed"));
             return None;
         }
         // SAFETY: the three symbols have the types that malloc, malloc_usable_size and free have

@@ -7,7 +7,7 @@ use heaplab_snapshot::rows::Rows;
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// Columns and types of the Nodes, written down once more.
@@ -274,21 +274,9 @@ fn what_is_not_known_is_named() {
     assert_eq!(lost, Lost { unknown, ..Lost::default() });
 }
 
-/// DevTools' answers (studies/heap-snapshots) about the file and every object. Prints a line if
-/// DevTools is not installed.
+/// DevTools' answers (studies/heap-snapshots) about the file and every object.
 fn answers(folder: &Path, name: &str, bytes: &[u8]) -> Option<(Value, String)> {
-    let study = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/heap-snapshots");
-    let node: PathBuf = study.join("node_modules/node24/bin/node");
-    if !node.exists() {
-        assert!(
-            std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"),
-            "npm ci in studies/heap-snapshots is required"
-        );
-        eprintln!(
-            "skipped: DevTools is not installed (npm ci --omit=dev in studies/heap-snapshots)"
-        );
-        return None;
-    }
+    let (study, node) = heaplab_oracle::devtools()?;
     let (path, out) = (folder.join(name).with_extension("heapsnapshot"), folder.join(name));
     fs::write(&path, bytes).unwrap();
     let asked = Command::new(node)

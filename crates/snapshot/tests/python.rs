@@ -1,33 +1,12 @@
 //! The Python package's own tests: CPython's heap as the generator writes it, read as JSON by the
 //! program it belongs to.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-
-/// A Python that has the package `heaplab`: the one named by HEAPLAB_PYTHON, or python3.
-fn python() -> Option<PathBuf> {
-    let python =
-        PathBuf::from(std::env::var_os("HEAPLAB_PYTHON").unwrap_or_else(|| "python3".into()));
-    let probe = Command::new(&python)
-        .args(["-c", "import heaplab.snapshot"])
-        .current_dir(std::env::temp_dir())
-        .output();
-    if probe.is_ok_and(|output| output.status.success()) {
-        return Some(python);
-    }
-    let required = std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() == Ok("1");
-    assert!(
-        !required,
-        "{} lacks the package heaplab: build it as .ci/run does and set HEAPLAB_PYTHON",
-        python.display()
-    );
-    eprintln!("skipped: {} lacks the package heaplab (set HEAPLAB_PYTHON)", python.display());
-    None
-}
 
 #[test]
 fn a_python_program_finds_its_own_heap_in_its_snapshot() {
-    let Some(python) = python() else { return };
+    let Some(python) = heaplab_oracle::python("heaplab.snapshot") else { return };
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/tests/test_snapshot.py");
     let output =
         Command::new(python).arg(tests).current_dir(std::env::temp_dir()).output().unwrap();
@@ -41,7 +20,7 @@ fn a_python_program_finds_its_own_heap_in_its_snapshot() {
 
 #[test]
 fn the_crates_reader_reads_what_python_wrote() {
-    let Some(python) = python() else { return };
+    let Some(python) = heaplab_oracle::python("heaplab.snapshot") else { return };
     let folder = tempfile::tempdir().unwrap();
     let program = "import sys, heaplab.snapshot\nclass Session: pass\nkept = [Session() for _ in range(7)]\nheaplab.snapshot.write(sys.argv[1])";
     let path = folder.path().join("a.heapsnapshot");

@@ -122,7 +122,7 @@ require('v8').writeHeapSnapshot(process.argv[1]);";
 
 #[test]
 fn names_that_a_program_computed_do_not_survive() {
-    let Some((node, _)) = judge() else { return };
+    let Some((_, node)) = heaplab_oracle::devtools() else { return };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.heapsnapshot");
     let output = Command::new(node).args(["-e", COMPUTED]).arg(&path).output().unwrap();
@@ -231,24 +231,9 @@ fn a_trimmed_file_has_the_class_and_what_it_retained() {
     );
 }
 
-/// DevTools' worker under a Node (studies/heap-snapshots). Prints a line if it is not installed.
-fn judge() -> Option<(PathBuf, PathBuf)> {
-    let study = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/heap-snapshots");
-    let node = study.join("node_modules/node24/bin/node");
-    if node.exists() {
-        return Some((node, study.join("judge/ask.mjs")));
-    }
-    assert!(
-        std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"),
-        "npm ci in studies/heap-snapshots is required"
-    );
-    eprintln!("skipped: DevTools is not installed (npm ci --omit=dev in studies/heap-snapshots)");
-    None
-}
-
 #[test]
 fn devtools_opens_what_is_written_and_answers_as_we_do() {
-    let Some((node, ask)) = judge() else { return };
+    let Some((study, node)) = heaplab_oracle::devtools() else { return };
     let folder = tempfile::tempdir().unwrap();
     let names = unpacked("node20-names");
     let lines = convert(
@@ -278,7 +263,7 @@ fn devtools_opens_what_is_written_and_answers_as_we_do() {
         let answers = folder.path().join(name).with_extension("answers");
         std::fs::write(&path, &bytes).unwrap();
         let output = Command::new(&node)
-            .arg(&ask)
+            .arg(study.join("judge/ask.mjs"))
             .arg("answers")
             .arg(&path)
             .arg("-o")

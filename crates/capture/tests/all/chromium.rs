@@ -1,9 +1,10 @@
 //! The real Chromium, over its debugging port.
 
 use crate::fake::PATIENT;
-use crate::node::{have, named};
+use crate::node::named;
 use heaplab_capture::take::{self, Request};
 use heaplab_capture::{Connection, Endpoint, watch};
+use heaplab_oracle::has;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -56,7 +57,7 @@ fn browser(profile: &Path) -> (Browser, String) {
 
 #[test]
 fn a_page_is_found_by_its_title() {
-    if !have("chromium") {
+    if !has("chromium") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -3,22 +3,9 @@
 use crate::fake::PATIENT;
 use heaplab_capture::take::{self, Progress, Request, part_of};
 use heaplab_capture::{CaptureError, Connection, Endpoint, watch};
+use heaplab_oracle::has;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
-
-/// Whether `program` runs. Prints a line if it does not; fails if `HEAPLAB_REQUIRE_ORACLES=1`.
-pub fn have(program: &str) -> bool {
-    let found =
-        Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
-    if !found {
-        assert!(
-            std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"),
-            "{program} is required and not installed"
-        );
-        std::eprintln!("skipped: {program} is not installed");
-    }
-    found
-}
 
 /// A Node that prints a line when it is ready, and ends with the test.
 struct Target(Child);
@@ -53,7 +40,7 @@ impl Drop for Target {
 
 #[test]
 fn a_node_that_was_not_asked_to_listen_is_named_by_its_pid() {
-    if !have("node") {
+    if !has("node") {
         return;
     }
     let target = Target::start(
@@ -97,7 +84,7 @@ fn a_node_that_was_not_asked_to_listen_is_named_by_its_pid() {
 /// executable of what runs.
 #[test]
 fn node_is_known_under_another_name_and_when_its_file_is_gone() {
-    if !have("node") {
+    if !has("node") {
         return;
     }
     let real = Command::new("node").args(["-p", "process.execPath"]).output().unwrap().stdout;
@@ -115,7 +102,7 @@ fn node_is_known_under_another_name_and_when_its_file_is_gone() {
 
 #[test]
 fn a_node_that_does_not_listen_for_the_signal_says_how_to_start_it() {
-    if !have("node") {
+    if !has("node") {
         return;
     }
     // As with --disable-sigusr1 of later Nodes: nothing handles the signal.
@@ -133,7 +120,7 @@ fn a_node_that_does_not_listen_for_the_signal_says_how_to_start_it() {
 
 #[test]
 fn a_shell_that_started_node_names_it() {
-    if !have("node") {
+    if !has("node") {
         return;
     }
     let script = "trap 'exit 9' USR1; node --inspect-port=0 -e 'console.log(process.pid); setInterval(() => {}, 1000)' & wait";
@@ -173,7 +160,7 @@ pub fn named(path: &std::path::Path, name: &str) -> usize {
 
 #[test]
 fn the_heap_of_a_worker_is_taken_from_the_worker() {
-    if !have("node") {
+    if !has("node") {
         return;
     }
     // The second one starts a third.
@@ -249,7 +236,7 @@ fn listeners(pid: u32) -> usize {
 
 #[test]
 fn a_connection_that_fails_closes_what_it_opened_and_leaves_what_was_open() {
-    if !have("node") {
+    if !has("node") {
         return;
     }
     let options = PATIENT;
@@ -279,7 +266,7 @@ fn a_connection_that_fails_closes_what_it_opened_and_leaves_what_was_open() {
 
 #[test]
 fn a_port_that_another_has_is_said_at_once_with_its_owner() {
-    if !have("node") {
+    if !has("node") {
         return;
     }
     let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -299,7 +286,7 @@ fn a_port_that_another_has_is_said_at_once_with_its_owner() {
 
 #[test]
 fn the_heap_and_its_limit_are_told() {
-    if !have("node") {
+    if !has("node") {
         return;
     }
     let target = Target::start(
@@ -320,7 +307,7 @@ fn the_heap_and_its_limit_are_told() {
 
 #[test]
 fn a_target_that_dies_leaves_what_it_had_sent() {
-    if !have("node") {
+    if !has("node") {
         return;
     }
     let mut target = Target::start(

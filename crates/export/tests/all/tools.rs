@@ -3,31 +3,10 @@
 
 use crate::workload::{events, tables, with_export, written};
 use heaplab_export::{Format, InUseAt, Weight};
-use std::{
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{path::Path, process::Command};
 
 const DHAT_VIEWERS: [&str; 2] =
     ["/usr/libexec/valgrind/dh_view.js", "/usr/lib/valgrind/dh_view.js"];
-
-/// Whether `program` runs. Prints a line if not; fails with `HEAPLAB_REQUIRE_ORACLES=1`.
-pub fn have(program: &str, arguments: &[&str]) -> bool {
-    let runs = Command::new(program)
-        .args(arguments)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success());
-    if !runs {
-        assert!(
-            std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"),
-            "{program} is required and not installed"
-        );
-        eprintln!("skipped: {program} is not installed");
-    }
-    runs
-}
 
 pub fn run(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program)
@@ -59,7 +38,7 @@ const FLAMEGRAPH: &str = "/usr/share/perl5/Devel/NYTProf/flamegraph.pl";
 #[test]
 fn flamegraph_pl_draws_collapsed_stacks() {
     // The script compiles; its help exits with a failure.
-    if !have("perl", &["-c", FLAMEGRAPH]) {
+    if !heaplab_oracle::runs("perl", &["-c", FLAMEGRAPH]) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -116,7 +95,7 @@ fn flamegraph_pl_draws_collapsed_stacks() {
 
 #[test]
 fn pprof_shows_functions_lines_and_sums() {
-    if !have("go", &["version"]) {
+    if !heaplab_oracle::runs("go", &["version"]) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -206,14 +185,10 @@ const look = `
 #[test]
 fn the_dhat_viewer_accepts_the_file_and_shows_its_sums() {
     let Some(viewer) = DHAT_VIEWERS.iter().find(|viewer| Path::new(viewer).exists()) else {
-        assert!(
-            std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"),
-            "valgrind's dh_view.js is required and not installed"
-        );
-        eprintln!("skipped: valgrind's dh_view.js is not installed");
+        heaplab_oracle::skip("valgrind's dh_view.js is not installed");
         return;
     };
-    if !have("node", &["--version"]) {
+    if !heaplab_oracle::has("node") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

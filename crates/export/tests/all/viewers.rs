@@ -4,7 +4,7 @@
 //! Both come from npm: `npm ci --prefix crates/export/tests/viewers`.
 
 use crate::{
-    tools::{file_of, have, run},
+    tools::{file_of, run},
     workload::{events, tables, with_export},
 };
 use heaplab_export::{Format, InUseAt, Weight};
@@ -16,26 +16,23 @@ use std::{
     time::Duration,
 };
 
-/// The folder of the viewers, if installed. Prints a line if not; fails with
-/// `HEAPLAB_REQUIRE_ORACLES=1`.
+/// The folder of the viewers, if installed.
 fn viewers(package: &str) -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/viewers");
     if folder.join("node_modules").join(package).exists() {
-        return have("node", &["--version"]).then_some(folder);
+        return heaplab_oracle::has("node").then_some(folder);
     }
-    assert!(
-        std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"),
-        "{package} is required: npm ci --prefix {}",
+    heaplab_oracle::skip(format_args!(
+        "{package} is not installed (npm ci --prefix {})",
         folder.display()
-    );
-    eprintln!("skipped: {package} is not installed (npm ci --prefix {})", folder.display());
+    ));
     None
 }
 
 #[test]
 fn speedscope_shows_functions_and_sums() {
     let browser = std::env::var("HEAPLAB_CHROMIUM").unwrap_or_else(|_| "/usr/bin/chromium".into());
-    let Some(viewers) = viewers("speedscope").filter(|_| have(&browser, &["--version"])) else {
+    let Some(viewers) = viewers("speedscope").filter(|_| heaplab_oracle::has(&browser)) else {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
@@ -64,7 +61,7 @@ fn speedscope_shows_functions_and_sums() {
 #[test]
 fn speedscope_reads_collapsed_stacks() {
     let browser = std::env::var("HEAPLAB_CHROMIUM").unwrap_or_else(|_| "/usr/bin/chromium".into());
-    let Some(viewers) = viewers("speedscope").filter(|_| have(&browser, &["--version"])) else {
+    let Some(viewers) = viewers("speedscope").filter(|_| heaplab_oracle::has(&browser)) else {
         return;
     };
     let folder = tempfile::tempdir().unwrap();

@@ -16,17 +16,6 @@ use std::process::{Command, Stdio};
 /// Bytes of spans and of cells with objects, after each collection.
 type Lines = Vec<[u64; 2]>;
 
-/// Whether Go is installed; fails where `HEAPLAB_REQUIRE_ORACLES=1` and it is not.
-fn have_go() -> bool {
-    let found = Command::new("go").arg("version").stdout(Stdio::null()).status().is_ok();
-    let required = std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() == Ok("1");
-    assert!(found || !required, "go is not installed: Debian's package golang-go");
-    if !found {
-        eprintln!("skipped: go is not installed");
-    }
-    found
-}
-
 /// Bytes of an object of `words` words: a header word more, two words at least.
 fn bytes(words: u32) -> u32 {
     (8 + words.max(1) * 8).max(16)
@@ -72,7 +61,7 @@ fn here(steps: &[Step]) -> Lines {
 
 #[test]
 fn spans_are_about_those_of_go() {
-    if !have_go() {
+    if !heaplab_oracle::runs("go", &["version"]) {
         return;
     }
     let folder = std::env::temp_dir().join(format!("heaplab-go-{}", std::process::id()));
