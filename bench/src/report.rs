@@ -88,7 +88,7 @@ pub fn run(args: &Args) -> Result<()> {
 fn analyse(events: u64, what: What) -> Result<()> {
     let mut generator = Generator::new(Distribution::default(), events, 1);
     let tables = generator.tables();
-    let options = heaplab_profile::Options::default();
+    let options = heaplab_profile::ProfileOptions::default();
     let from = super::measure::cpu_ns()?;
     let (live, stacks) = match what {
         What::Generate => {

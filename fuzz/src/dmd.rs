@@ -2,7 +2,7 @@
 //! every live block stands in one list of dark matter.
 
 use heaplab_dark_matter::{DarkMatterError, find};
-use heaplab_trace::import::{Format, Options, import};
+use heaplab_trace::import::{Format, ImportOptions, import};
 use heaplab_trace::order::OrderChecker;
 use heaplab_trace::source::Slice;
 use heaplab_trace::{Event, EventSink, Op, TraceError};
@@ -30,7 +30,7 @@ impl EventSink for Rows {
 /// One input.
 pub fn run(data: &[u8]) {
     let mut rows = Rows::default();
-    let imported = import(data, Some(Format::Dmd), &Options::default(), &mut rows);
+    let imported = import(data, Some(Format::Dmd), &ImportOptions::default(), &mut rows);
     let Ok(imported) = imported else { return };
     let mut checker = OrderChecker::new("imported", &imported.tables);
     for event in &rows.kept {

@@ -1,7 +1,7 @@
 //! Importers: any bytes in any format, leniently or not; what comes out is in legal order.
 
 use heaplab_jvm::{Format, import};
-use heaplab_trace::import::{Format as Other, Options};
+use heaplab_trace::import::{Format as Other, ImportOptions};
 use heaplab_trace::order::OrderChecker;
 
 /// One input.
@@ -15,7 +15,7 @@ pub fn run(data: &[u8]) {
         Some(Format::Other(Other::Heaptrack)),
         Some(Format::Workload),
     ];
-    let options = Options { lenient: choice & 1 == 1, ..Options::default() };
+    let options = ImportOptions { lenient: choice & 1 == 1, ..ImportOptions::default() };
     let mut events = Vec::new();
     let Ok(imported) =
         import(text, formats[usize::from(choice >> 1) % formats.len()], &options, &mut events)

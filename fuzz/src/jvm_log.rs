@@ -5,7 +5,7 @@
 //! without being found letter by letter.
 
 use heaplab_jvm::{Format, import};
-use heaplab_trace::import::Options;
+use heaplab_trace::import::ImportOptions;
 use heaplab_trace::order::OrderChecker;
 
 /// One line of each kind, of JDK 17 and of 25, about two arenas.
@@ -25,7 +25,7 @@ pub fn run(data: &[u8]) {
             _ => text.push(*byte),
         }
     }
-    let options = Options { lenient: choice & 1 == 1, ..Options::default() };
+    let options = ImportOptions { lenient: choice & 1 == 1, ..ImportOptions::default() };
     let mut events = Vec::new();
     let Ok(imported) = import(&text[..], Some(Format::Log), &options, &mut events) else {
         return;

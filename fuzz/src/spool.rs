@@ -57,14 +57,7 @@ fn spool() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }
         .expect("a writable folder");
-    let settings = Settings {
-        stack_depth: 16,
-        ring_bytes: 65536,
-        first_ring_bytes: 65536,
-        nested_bytes: 4096,
-        mark_signal: 0,
-        flags: 0,
-    };
+    let settings = Settings { stack_depth: 16, ..Settings::default() };
     drop(ControlPage::create(folder.path(), settings).expect("a writable folder"));
     let page = folder.path().join(CONTROL_FILE);
     let mut control = std::fs::read(&page).expect("it was just written");

@@ -20,7 +20,7 @@ mod references;
 mod text;
 mod types;
 
-use heaplab_snapshot::generate::{Options, generate};
+use heaplab_snapshot::generate::{GeneratorOptions, generate};
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyDict, PyList};
@@ -115,7 +115,7 @@ impl Walker {
             .mode(mode)
             .open(&beside)
             .map_err(|error| PyOSError::new_err(format!("{}: {error}", beside.display())))?;
-        let written = generate(&mut self.heap, file, Options::default());
+        let written = generate(&mut self.heap, file, GeneratorOptions::default());
         let _alone = self.heap.take_alone();
         ids.borrow_mut().give_back(self.heap.end());
         let finished = written.map_err(|error| error.to_string()).and_then(|(file, profile)| {

@@ -12,7 +12,7 @@ use super::programs;
 use anyhow::{Context, Result};
 use heaplab_trace::bundle::{Bundle, Selection};
 use heaplab_trace::generate::{Distribution, Generator};
-use heaplab_trace::import::{self, Options};
+use heaplab_trace::import::{self, ImportOptions};
 use heaplab_trace::{Event, EventSink, EventSource};
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -63,7 +63,8 @@ fn text(folder: &Path, reps: usize) -> Result<()> {
     let packed = programs::root().join("crates/trace/tests/data/git-pack-objects.txt.gz");
     let open = || std::fs::File::open(&packed).with_context(|| packed.display().to_string());
     let mut events = Vec::new();
-    let imported = import::import(BufReader::new(open()?), None, &Options::default(), &mut events)?;
+    let imported =
+        import::import(BufReader::new(open()?), None, &ImportOptions::default(), &mut events)?;
     written::bench("git pack-objects, no time stamps", &events, &imported.tables, reps)?;
     let plain = folder.join("trace.txt");
     std::io::copy(&mut flate2::read::GzDecoder::new(open()?), &mut std::fs::File::create(&plain)?)?;

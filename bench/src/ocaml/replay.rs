@@ -11,7 +11,7 @@ use crate::programs::root;
 use anyhow::{Context, Result, ensure};
 use heaplab_ocamlrt::Driver;
 use heaplab_trace::bundle::{Bundle, BundleWriter, Selection};
-use heaplab_trace::import::{self, Format, Options};
+use heaplab_trace::import::{self, Format, ImportOptions};
 use heaplab_trace::program::{self, Program};
 use std::fs::{self, File};
 use std::io::BufReader;
@@ -140,7 +140,7 @@ fn recorded(source: &Source, millions: u64, folder: &Path) -> Result<Program> {
     )?;
     let path = folder.join(format!("{}.heaplab", source.name));
     let mut writer = BundleWriter::create(&path)?;
-    let options = Options { name: stream.clone(), lenient: false };
+    let options = ImportOptions { name: stream.clone(), lenient: false };
     let input = BufReader::with_capacity(1 << 16, File::open(&stream)?);
     let imported = import::import(input, Some(Format::Ocaml), &options, &mut writer)?;
     writer.finish(&imported.tables, imported.meta)?;

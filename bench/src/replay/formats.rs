@@ -127,7 +127,7 @@ fn number(out: &mut Vec<u8>, number: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use heaplab_trace::import::{Format, Options, import};
+    use heaplab_trace::import::{Format, ImportOptions, import};
     use heaplab_trace::program::{Facts, compile};
     use heaplab_trace::source::Slice;
     use heaplab_trace::{Event, Op};
@@ -137,7 +137,7 @@ mod tests {
     fn program(folder: &std::path::Path) -> Program {
         let mut events: Vec<Event> = Vec::new();
         let imported =
-            import(TEXT.as_bytes(), Some(Format::Android), &Options::default(), &mut events)
+            import(TEXT.as_bytes(), Some(Format::Android), &ImportOptions::default(), &mut events)
                 .unwrap();
         assert_eq!(events.last().unwrap().op, Op::Free);
         let path = folder.join("p.program");

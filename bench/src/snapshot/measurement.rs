@@ -5,7 +5,7 @@ use anyhow::{Result, anyhow, ensure};
 use heaplab_snapshot::analysis::{Analysis, Options};
 use heaplab_snapshot::index::{self, Indexed, Key};
 use heaplab_snapshot::leaks::{Born, Leaks};
-use heaplab_snapshot::session::Moment;
+use heaplab_snapshot::session::SnapshotIds;
 use heaplab_snapshot::shortest_paths::ShortestPaths;
 use heaplab_snapshot::summary::Summary;
 use heaplab_snapshot::{Instructions, ReadOptions, Snapshot};
@@ -179,11 +179,11 @@ const LEAKED: usize = 10;
 /// Number of ways that hold the leaks of a file read three times; computes the cuts of the first
 /// five, as the command does.
 fn leaks_of(bytes: &[u8]) -> Result<usize> {
-    let moment = || Ok::<_, anyhow::Error>(Moment::of(&Snapshot::read(bytes)?));
+    let moment = || Ok::<_, anyhow::Error>(SnapshotIds::of(&Snapshot::read(bytes)?));
     let (base, target) = (moment()?, moment()?);
     let snapshot = Snapshot::read(bytes)?;
     let analysis = Analysis::of(&snapshot, &Options::default());
-    let last = Moment::of(&snapshot);
+    let last = SnapshotIds::of(&snapshot);
     ensure!(Born::between(&base, &target, &last)?.count() == 0, "one file differs from itself");
     let ids = last.ids();
     let born = Born::of_ids(ids[ids.len() - ids.len() / LEAKED..].to_vec());

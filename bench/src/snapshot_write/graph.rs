@@ -11,7 +11,9 @@
 use crate::bounds::Bounds;
 use crate::measure::status_bytes;
 use anyhow::Result;
-use heaplab_snapshot::generate::{Description, EdgeSink, Embedder, NameSink, Options, generate};
+use heaplab_snapshot::generate::{
+    Description, EdgeSink, Embedder, GeneratorOptions, NameSink, generate,
+};
 use heaplab_snapshot::names::StringId;
 use heaplab_snapshot::write::{EdgeName, edge_type, node_type};
 use std::io::Write;
@@ -187,7 +189,7 @@ pub fn run(nodes: u64, bounds: &mut Bounds) -> Result<()> {
     let mut graph = Graph::new(nodes);
     let before = status_bytes("/proc/self/status", "VmRSS:")?;
     let start_ns = crate::measure::cpu_ns()?;
-    let (_, profile) = generate(&mut graph, Counting(0), Options::default())?;
+    let (_, profile) = generate(&mut graph, Counting(0), GeneratorOptions::default())?;
     let cpu_s = (crate::measure::cpu_ns()? - start_ns) as f64 / 1e9;
     let peak = status_bytes("/proc/self/status", "VmHWM:")?;
     println!(

@@ -5,7 +5,7 @@ use crate::bounds::Bounds;
 use crate::measure::Spread;
 use anyhow::Result;
 use heaplab_snapshot::generate::{
-    Description, EdgeSink, Embedder, NameSink, Options, Position, Positions, generate,
+    Description, EdgeSink, Embedder, GeneratorOptions, NameSink, Position, Positions, generate,
 };
 use heaplab_snapshot::write::node_type;
 use heaplab_text::words::count;
@@ -72,7 +72,11 @@ impl OneLine {
     fn generation_ms(&mut self, positions: Positions, runs: usize) -> Result<f64> {
         let start_ns = crate::measure::cpu_ns()?;
         for _ in 0..runs {
-            generate(self, std::io::sink(), Options { positions, ..Options::default() })?;
+            generate(
+                self,
+                std::io::sink(),
+                GeneratorOptions { positions, ..GeneratorOptions::default() },
+            )?;
         }
         Ok((crate::measure::cpu_ns()? - start_ns) as f64 / 1e6 / runs as f64)
     }

@@ -31,7 +31,7 @@ const SETTLE: Duration = Duration::from_millis(200);
 
 /// When a heap is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
+pub enum Stage {
     /// Before the action.
     Base,
     /// After the action.
@@ -40,16 +40,16 @@ pub enum Moment {
     Final,
 }
 
-impl Moment {
+impl Stage {
     /// All moments, in order.
-    pub const ALL: [Moment; 3] = [Moment::Base, Moment::Target, Moment::Final];
+    pub const ALL: [Stage; 3] = [Stage::Base, Stage::Target, Stage::Final];
 
     /// The name of its file.
     pub fn file_name(self) -> &'static str {
         match self {
-            Moment::Base => "base.heapsnapshot",
-            Moment::Target => "target.heapsnapshot",
-            Moment::Final => "final.heapsnapshot",
+            Stage::Base => "base.heapsnapshot",
+            Stage::Target => "target.heapsnapshot",
+            Stage::Final => "final.heapsnapshot",
         }
     }
 }
@@ -81,7 +81,7 @@ pub struct Misread {
 }
 
 /// Takes the heap of a page at a moment.
-pub type Take<'t> = dyn FnMut(&mut Connection, Moment) -> Result<(), CaptureError> + 't;
+pub type Take<'t> = dyn FnMut(&mut Connection, Stage) -> Result<(), CaptureError> + 't;
 
 impl Scenario {
     /// Reads a scenario.
@@ -148,11 +148,9 @@ impl Scenario {
         for part in [&self.setup, &self.action, &self.back] {
             steps(part, connection)?;
         }
-        for (moment, part) in [
-            (Moment::Base, &self.action),
-            (Moment::Target, &self.back),
-            (Moment::Final, &Vec::new()),
-        ] {
+        for (moment, part) in
+            [(Stage::Base, &self.action), (Stage::Target, &self.back), (Stage::Final, &Vec::new())]
+        {
             std::thread::sleep(SETTLE);
             connection.ask("HeapProfiler.collectGarbage", &json!({}))?;
             std::thread::sleep(SETTLE);

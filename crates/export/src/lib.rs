@@ -16,13 +16,13 @@
 //! # Example
 //! ```
 //! use heaplab_export::{About, Detail, Export, Format, InUseAt, Weight};
-//! use heaplab_profile::{Options, profile};
+//! use heaplab_profile::{ProfileOptions, profile};
 //! use heaplab_trace::{Event, Op, source::Slice, tables::Tables};
 //!
 //! let tables = Tables::default();
 //! let events = [Event { op: Op::Alloc, size: 100, ..Event::default() }];
 //! let mut detail = Detail::new(false);
-//! let profile = profile(&tables, &mut Slice(&events), &Options::default(), &mut detail)?;
+//! let profile = profile(&tables, &mut Slice(&events), &ProfileOptions::default(), &mut detail)?;
 //! let export = Export { tables: &tables, profile: &profile, detail: &detail, moment: InUseAt::End, about: About::default() };
 //! let mut text = Vec::new();
 //! export.write(Format::Collapsed(Weight::InUseBytes), &mut text)?;

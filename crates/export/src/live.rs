@@ -4,7 +4,7 @@
 //! to this row and keeps the remaining blocks. It is the profile's own pass, so dying arenas,
 //! copies of forked children and failed requests count here as they do there.
 
-use heaplab_profile::{Amount, Moment, Object, Observer, Options, profile};
+use heaplab_profile::{Amount, Moment, Object, Observer, ProfileOptions, profile};
 use heaplab_trace::source::First;
 use heaplab_trace::{EventSource, ObjectId, StackId, TraceError, tables::Tables};
 
@@ -40,7 +40,7 @@ impl LiveBlocks {
         let mut live = LiveBlocks::default();
         // A moment before the first event has the first row's number too, and no live object.
         let rows = if moment.live.objects == 0 { 0 } else { moment.row + 1 };
-        let options = Options { timeline_points: 2, ..Options::default() };
+        let options = ProfileOptions { timeline_points: 2, ..ProfileOptions::default() };
         profile(tables, &mut First { source, rows }, &options, &mut live)?;
         let (found, expected) = (live.amount(), (moment.live.objects, moment.live.bytes));
         if (found.objects, found.bytes) != expected {

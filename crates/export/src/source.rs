@@ -5,7 +5,9 @@ use crate::{
     MetaspaceSnapshot, Written,
 };
 use heaplab_jvm::{At as MetaspaceAt, has_chunks, jvms, shadow_at};
-use heaplab_profile::{At, MomentRequest, NoObserver, Observer, Options, Profile, choose, profile};
+use heaplab_profile::{
+    At, MomentRequest, NoObserver, Observer, Profile, ProfileOptions, choose, profile,
+};
 use heaplab_replay::Selected;
 use heaplab_trace::bundle::{Bundle, Selection};
 use heaplab_trace::tables::Tables;
@@ -16,7 +18,7 @@ use std::io::Write;
 pub struct Source<'a> {
     bundle: &'a Bundle,
     selection: Selection,
-    moment: choose::Moment,
+    moment: choose::Chosen,
     /// The moment as requested.
     name: &'a str,
     about: About,
@@ -40,7 +42,7 @@ impl<'a> Source<'a> {
 
     /// Whether the moment lies after the last event: the export then shows the end.
     pub fn is_after_the_end(&self) -> bool {
-        matches!(self.moment, choose::Moment::At(At::Time(time))
+        matches!(self.moment, choose::Chosen::At(At::Time(time))
             if time > self.bundle.meta().duration_ns)
     }
 
@@ -127,11 +129,11 @@ impl<'a> Source<'a> {
 
     /// The profile with the bytes in use at the moment.
     fn profiled(&self, observer: &mut impl Observer) -> Result<(Profile, InUseAt), ExportError> {
-        let mut options = Options::default();
+        let mut options = ProfileOptions::default();
         let moment = match self.moment {
-            choose::Moment::Peak => InUseAt::Peak,
-            choose::Moment::End => InUseAt::End,
-            choose::Moment::At(at) => {
+            choose::Chosen::Peak => InUseAt::Peak,
+            choose::Chosen::End => InUseAt::End,
+            choose::Chosen::At(at) => {
                 options.moments.push(MomentRequest { name: self.name.into(), at });
                 InUseAt::Asked(0)
             }
@@ -159,13 +161,13 @@ impl<'a> Source<'a> {
 }
 
 /// A moment for a metaspace; its peak is that of committed bytes.
-fn metaspace_at(tables: &Tables, moment: choose::Moment) -> MetaspaceAt {
+fn metaspace_at(tables: &Tables, moment: choose::Chosen) -> MetaspaceAt {
     match moment {
-        choose::Moment::End => MetaspaceAt::End,
-        choose::Moment::Peak => MetaspaceAt::Peak,
-        choose::Moment::At(At::Time(time_ns)) => MetaspaceAt::Time(time_ns),
-        choose::Moment::At(At::Row(row)) => MetaspaceAt::Row(row),
-        choose::Moment::At(At::Mark(row)) => {
+        choose::Chosen::End => MetaspaceAt::End,
+        choose::Chosen::Peak => MetaspaceAt::Peak,
+        choose::Chosen::At(At::Time(time_ns)) => MetaspaceAt::Time(time_ns),
+        choose::Chosen::At(At::Row(row)) => MetaspaceAt::Row(row),
+        choose::Chosen::At(At::Mark(row)) => {
             MetaspaceAt::Time(tables.marks.get(row as usize).map_or(0, |mark| mark.time_ns))
         }
     }

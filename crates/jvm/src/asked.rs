@@ -214,14 +214,15 @@ impl Pass<'_> {
 mod tests {
     use super::*;
     use crate::import;
-    use heaplab_trace::import::Options;
+    use heaplab_trace::import::ImportOptions;
     use heaplab_trace::source::Slice;
 
     #[test]
     fn a_workload_without_chunks_is_told_by_loader_and_type() {
         let trace = "#metaspace-trace 1 dt_us op args\n5 b 0 n 0\n0 b 1 c 0\n2 b 2 n 1\n0 a 2 10 7\n1 a 0 3 -1\n0 x 1 99\n1 a 2 20 7\n1 d 2 10 0\n0 k 2\n3 p\n";
         let mut events = Vec::new();
-        let imported = import(trace.as_bytes(), None, &Options::default(), &mut events).unwrap();
+        let imported =
+            import(trace.as_bytes(), None, &ImportOptions::default(), &mut events).unwrap();
         assert!(crate::is_metaspace(&imported.tables) && !crate::has_chunks(&imported.tables));
         let at = |at| asked(&imported.tables, &mut Slice(&events), 0, at).unwrap();
         let end = at(At::End);

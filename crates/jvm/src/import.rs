@@ -1,7 +1,7 @@
 //! Traces of any format: a JVM's own, or one that `heaplab_trace` knows.
 
 use crate::{log, workload};
-use heaplab_trace::import::{self, Imported, Options};
+use heaplab_trace::import::{self, ImportOptions, Imported};
 use heaplab_trace::{EventSink, TraceError};
 use std::io::BufRead;
 
@@ -70,7 +70,7 @@ const NAMES: &str = "a JVM's log, a metaspace trace";
 pub fn import(
     input: impl BufRead,
     format: Option<Format>,
-    options: &Options,
+    options: &ImportOptions,
     sink: &mut impl EventSink,
 ) -> Result<Imported, TraceError> {
     let mut input = import::expand(input, options)?;
@@ -116,7 +116,7 @@ mod tests {
     fn a_last_line_that_was_cut_is_dropped_leniently_and_said() {
         for (trace, last) in [(LOG, 6), (WORKLOAD, 5)] {
             let mut events: Vec<Event> = Vec::new();
-            let options = Options { lenient: true, ..Options::default() };
+            let options = ImportOptions { lenient: true, ..ImportOptions::default() };
             let done = import(trace, None, &options, &mut events).unwrap();
             let births = events.iter().filter(|event| event.op == Op::Alloc);
             assert_eq!(births.map(|event| event.size).collect::<Vec<_>>(), [64, 4096]);
@@ -130,7 +130,8 @@ mod tests {
     #[test]
     fn what_is_in_no_format_is_told_them_all() {
         let mut events: Vec<Event> = Vec::new();
-        let error = import(&b"hello\n"[..], None, &Options::default(), &mut events).unwrap_err();
+        let error =
+            import(&b"hello\n"[..], None, &ImportOptions::default(), &mut events).unwrap_err();
         let text = error.to_string();
         assert!(text.contains("heaptrack, a JVM's log, a metaspace trace, heaplab's"), "{text}");
         assert_eq!(detect(b"v 10400 3\n"), Some(Format::Other(import::Format::Heaptrack)));

@@ -7,7 +7,7 @@
 //!
 //! ```
 //! use heaplab_jvm::{At, import, report};
-//! use heaplab_trace::import::Options;
+//! use heaplab_trace::import::ImportOptions;
 //! use heaplab_trace::source::Slice;
 //!
 //! let log = "[1ns][1] Arena @0xa0 (non-class sm): : born.\n\
@@ -18,7 +18,7 @@
 //!            [6ns][1] Arena @0xa0 (non-class sm): returning 0x4000000.\n\
 //!            [7ns][1] Metaspace::allocate: type 10 return 0x4000000.\n";
 //! let mut events = Vec::new();
-//! let imported = import(log.as_bytes(), None, &Options::default(), &mut events)?;
+//! let imported = import(log.as_bytes(), None, &ImportOptions::default(), &mut events)?;
 //! let report = report(&imported.tables, &mut Slice(&events), 0, At::End)?;
 //! assert_eq!(report.statistics.in_use().used_bytes, 800);
 //! assert_eq!(report.statistics.committed_bytes(), 65536);

@@ -22,18 +22,18 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub use state::{Counts, Importer, NamedMoment};
+pub use state::{Counts, Importer};
 pub(crate) use state::{type_name, type_number};
 
 use heaplab_trace::import::lines::Lines;
-use heaplab_trace::import::{Imported, Options};
+use heaplab_trace::import::{ImportOptions, Imported};
 use heaplab_trace::{EventSink, TraceError};
 use std::io::BufRead;
 
 /// Imports the log.
 pub fn import<R: BufRead, S: EventSink>(
     lines: &mut Lines<R>,
-    options: &Options,
+    options: &ImportOptions,
     sink: &mut S,
 ) -> Result<Imported, TraceError> {
     let mut importer = Importer::new(options);

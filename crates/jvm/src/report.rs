@@ -27,14 +27,14 @@ pub enum At {
 
 impl At {
     /// A moment as a user names it. The peak of a metaspace is when the most was committed.
-    pub fn of(tables: &Tables, moment: choose::Moment) -> At {
+    pub fn of(tables: &Tables, moment: choose::Chosen) -> At {
         let time = |mark: u32| tables.marks.get(mark as usize).map_or(0, |mark| mark.time_ns);
         match moment {
-            choose::Moment::End => At::End,
-            choose::Moment::Peak => At::Peak,
-            choose::Moment::At(Place::Time(time_ns)) => At::Time(time_ns),
-            choose::Moment::At(Place::Row(row)) => At::Row(row),
-            choose::Moment::At(Place::Mark(mark)) => At::Time(time(mark)),
+            choose::Chosen::End => At::End,
+            choose::Chosen::Peak => At::Peak,
+            choose::Chosen::At(Place::Time(time_ns)) => At::Time(time_ns),
+            choose::Chosen::At(Place::Row(row)) => At::Row(row),
+            choose::Chosen::At(Place::Mark(mark)) => At::Time(time(mark)),
         }
     }
 }

@@ -20,15 +20,17 @@
 //!
 //! [`Writer`] is the way back.
 
+mod kinds;
 mod write;
 
+pub use kinds::{name_kinds, name_kinds_beside};
 pub use write::{Writer, Written};
 
 use hashbrown::HashMap;
 use heaplab_text::words::so_many;
 use heaplab_trace::bundle::Meta;
 use heaplab_trace::import::lines::{Line, Lines, decimal};
-use heaplab_trace::import::{Imported, Options};
+use heaplab_trace::import::{ImportOptions, Imported};
 use heaplab_trace::tables::{Arena, Frame, Mark, Process, StackNode, Tables, Thread};
 use heaplab_trace::{Event, EventSink, Family, Flags, NO_STACK, ObjectId, Op, StackId, TraceError};
 use std::io::BufRead;
@@ -44,13 +46,11 @@ const TYPES_MAX: usize = 1000;
 /// metaspaceSettings.hpp of JDK 17), and no class file can ask for as much (its tables have at most
 /// 65,535 entries).
 const WORDS_MAX: u64 = (16 << 20) / WORD_BYTES;
-const KINDS_UNKNOWN: &str =
-    "the trace does not say the kinds of loaders: all but the first are taken as standard";
 
 /// Where the import is.
 struct Importer<'s, S> {
     sink: &'s mut S,
-    options: Options,
+    options: ImportOptions,
     out: Imported,
     time_ns: u64,
     /// When the last line was written.
@@ -73,7 +73,7 @@ struct Importer<'s, S> {
 /// Imports.
 pub fn import<R: BufRead, S: EventSink>(
     lines: &mut Lines<R>,
-    options: &Options,
+    options: &ImportOptions,
     sink: &mut S,
 ) -> Result<Imported, TraceError> {
     let tables = Tables {
@@ -360,7 +360,7 @@ impl<S: EventSink> Importer<'_, S> {
         let meta = &mut self.out.meta;
         meta.duration_ns = self.time_ns;
         meta.stack_depth = 1;
-        meta.losses.push(KINDS_UNKNOWN.into());
+        meta.losses.push(kinds::UNKNOWN.into());
         if self.unknown > 0 {
             meta.losses.push(so_many(
                 self.unknown,
@@ -377,90 +377,20 @@ impl<S: EventSink> Importer<'_, S> {
     }
 }
 
-/// Names the kinds of arenas by the table beside a trace: `X.arenas.csv[.gz]` beside
-/// `X.trace[.gz]`. Without a table nothing is named.
-///
-/// # Errors
-/// The table cannot be read, or has a wrong line.
-pub fn name_kinds_beside(
-    imported: &mut Imported,
-    trace: &std::path::Path,
-) -> Result<(), TraceError> {
-    let name = trace.to_string_lossy();
-    let Some(stem) = name.strip_suffix(".trace.gz").or_else(|| name.strip_suffix(".trace")) else {
-        return Ok(());
-    };
-    for table in [format!("{stem}.arenas.csv.gz"), format!("{stem}.arenas.csv")] {
-        let table = std::path::Path::new(&table);
-        let Ok(file) = std::fs::File::open(table) else { continue };
-        let text = heaplab_trace::import::text(std::io::BufReader::new(file))
-            .map_err(TraceError::io(table, "read"))?;
-        name_kinds(imported, &text, table)?;
-        return Ok(());
-    }
-    Ok(())
-}
-
-/// Sets the kinds of loaders from the table beside a trace, `arena,clms,space,kind,...`, a line an
-/// arena. Returns the number of named arenas. `name` is the table's, for messages. The table of a
-/// whole trace may lie beside a part of it: arenas outside of the part are counted in `losses`.
-pub fn name_kinds(
-    imported: &mut Imported,
-    table: &str,
-    name: &std::path::Path,
-) -> Result<usize, TraceError> {
-    let (mut named, mut unreached) = (0, 0);
-    for (index, line) in table.lines().enumerate().skip(1) {
-        let wrong = |expected: String| TraceError::Malformed {
-            path: name.into(),
-            place: format!("line {}", index + 1),
-            expected,
-            found: format!("\"{}\"", heaplab_trace::import::lines::shown(line.as_bytes())),
-        };
-        let fields: Vec<&str> = line.split(',').collect();
-        let (Some(arena), Some(kind)) = (fields[0].parse::<usize>().ok(), fields.get(3)) else {
-            return Err(wrong("arena,loader,space,kind,...".into()));
-        };
-        let Some(row) = arena.checked_add(1).and_then(|row| imported.tables.arenas.get_mut(row))
-        else {
-            unreached += 1;
-            continue;
-        };
-        if !["boot", "standard", "hidden", "reflection", "micro"].contains(kind) {
-            return Err(wrong("boot, standard, hidden, reflection or micro as the kind".into()));
-        }
-        row.growth_policy = (*kind).into();
-        named += 1;
-    }
-    if unreached > 0 {
-        let born = imported.tables.arenas.len().saturating_sub(1);
-        imported.meta.losses.push(format!(
-            "{}: {unreached} of its arenas are not in the trace, which has {born}: the trace was cut, or the table is another's",
-            name.display()
-        ));
-    }
-    if named + 1 == imported.tables.arenas.len() {
-        imported.meta.losses.retain(|loss| loss != KINDS_UNKNOWN);
-    }
-    Ok(named)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ChunkOp;
     use crate::import::{Format, detect, import};
-    use heaplab_trace::import::Options;
-    use heaplab_trace::tables::ChunkEvent;
+    use heaplab_trace::import::ImportOptions;
     use std::path::Path;
 
-    fn read(text: &str, lenient: bool) -> Result<(Vec<Event>, Imported), TraceError> {
+    pub(super) fn read(text: &str, lenient: bool) -> Result<(Vec<Event>, Imported), TraceError> {
         let mut events = Vec::new();
-        let options = Options { name: "t.trace".into(), lenient };
+        let options = ImportOptions { name: "t.trace".into(), lenient };
         import(text.as_bytes(), None, &options, &mut events).map(|imported| (events, imported))
     }
 
-    const SMALL: &str = "#metaspace-trace 1 dt_us op args\n5 b 0 n 0\n0 b 1 c 0\n2 b 2 n 1\n0 a 2 10 7\n1 f 0 3 -1\n0 x 1 99\n1 d 2 10 0\n0 d 2 4 -1\n0 k 2\n3 p\n";
+    pub(super) const SMALL: &str = "#metaspace-trace 1 dt_us op args\n5 b 0 n 0\n0 b 1 c 0\n2 b 2 n 1\n0 a 2 10 7\n1 f 0 3 -1\n0 x 1 99\n1 d 2 10 0\n0 d 2 4 -1\n0 k 2\n3 p\n";
 
     #[test]
     fn every_operation_becomes_its_event() {
@@ -578,7 +508,7 @@ mod tests {
             let file = std::fs::File::open(folder.join(format!("{name}.trace.gz"))).unwrap();
             let mut events = Vec::new();
             let mut imported =
-                import(std::io::BufReader::new(file), None, &Options::default(), &mut events)
+                import(std::io::BufReader::new(file), None, &ImportOptions::default(), &mut events)
                     .unwrap();
             assert_eq!(events.iter().filter(|event| event.op == Op::Alloc).count(), allocations);
             assert_eq!(imported.tables.arenas.len(), arenas + 1);
@@ -600,192 +530,5 @@ mod tests {
                 imported.meta.losses
             );
         }
-    }
-
-    /// The workload as text, and its table of kinds.
-    fn write(
-        events: &[Event],
-        imported: &Imported,
-        process: Option<u32>,
-    ) -> Result<(String, Written), TraceError> {
-        let mut writer =
-            Writer::new(Vec::new(), "out".into(), "in.heaplab".into(), &imported.tables, process)?;
-        events.iter().try_for_each(|event| writer.push(event))?;
-        let (text, written) = writer.finish()?;
-        Ok((String::from_utf8(text).unwrap(), written))
-    }
-
-    #[test]
-    fn what_was_imported_is_written_as_it_was() {
-        // Without fields that the format repeats or lacks: who was served from free blocks, which
-        // block was given back.
-        let text = SMALL.replace(" f 0", " a 0").replace("0 d 2 4 -1\n", "");
-        let (events, imported) = read(&text, false).unwrap();
-        let (back, written) = write(&events, &imported, None).unwrap();
-        assert_eq!(
-            (back.as_str(), written.lines, written.marks_left_out),
-            (text.as_str(), 10 - 1, 0)
-        );
-        assert_eq!(
-            written.kinds,
-            "arena,clms,space,kind\n0,0,n,boot\n1,0,c,boot\n2,1,n,standard\n"
-        );
-        // A trace whose first loader is a micro loader, whose class arena comes first, and whose
-        // time stands still.
-        let text = format!("{HEADER} dt_us op args\n0 b 0 m 1\n0 b 1 c 2\n0 b 2 n 2\n0 a 1 1 99\n");
-        let (events, imported) = read(&text, false).unwrap();
-        assert_eq!(write(&events, &imported, None).unwrap().0, text);
-    }
-
-    #[test]
-    fn the_recordings_come_back_event_for_event() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/metaspace");
-        for name in ["churn", "jruby"] {
-            let open = |kind: &str| {
-                std::io::BufReader::new(
-                    std::fs::File::open(folder.join(format!("{name}.{kind}.gz"))).unwrap(),
-                )
-            };
-            let mut events = Vec::new();
-            let mut imported =
-                import(open("trace"), None, &Options::default(), &mut events).unwrap();
-            let table =
-                std::io::read_to_string(flate2::read::GzDecoder::new(open("arenas.csv"))).unwrap();
-            name_kinds(&mut imported, &table, Path::new("t")).unwrap();
-            let (text, written) = write(&events, &imported, None).unwrap();
-            let (again, mut back) = read(&text, false).unwrap();
-            assert_eq!(again.len(), events.len());
-            let differs = events.iter().zip(&again).position(|(one, other)| {
-                Event { time_ns: 0, ..*one } != Event { time_ns: 0, ..*other }
-            });
-            assert_eq!(differs.map(|at| (events[at], again[at])), None);
-            assert!(events.iter().zip(&again).all(|(one, other)| one.time_ns == other.time_ns));
-            assert_eq!(
-                name_kinds(&mut back, &written.kinds, Path::new("t")).unwrap(),
-                imported.tables.arenas.len() - 1
-            );
-            let shape = |tables: &Tables| -> Vec<(String, Option<u32>, String)> {
-                tables
-                    .arenas
-                    .iter()
-                    .map(|arena| (arena.kind.clone(), arena.partner, arena.growth_policy.clone()))
-                    .collect()
-            };
-            assert_eq!(shape(&back.tables), shape(&imported.tables));
-            assert_eq!(
-                (&back.tables.frames, &back.tables.stacks),
-                (&imported.tables.frames, &imported.tables.stacks)
-            );
-            assert_eq!(write(&again, &back, None).unwrap().0, text, "and the text stays");
-        }
-    }
-
-    #[test]
-    fn what_is_given_back_to_a_loaders_other_arena_comes_back_too() {
-        let text = format!(
-            "{HEADER} dt_us op args\n0 b 0 n 1\n0 b 1 c 1\n0 b 2 n 2\n0 a 1 4 -1\n0 d 0 4 0\n"
-        );
-        let (events, imported) = read(&text, false).unwrap();
-        assert_eq!(
-            (events[4].op, events[4].object, events[4].arena, &imported.meta.cut),
-            (Op::Free, 0, 1, &None)
-        );
-        assert_eq!(write(&events, &imported, None).unwrap().0, text);
-        assert!(
-            read(&text.replace("d 0", "d 2"), false)
-                .unwrap()
-                .1
-                .meta
-                .cut
-                .unwrap()
-                .contains("does not live there")
-        );
-    }
-
-    #[test]
-    fn what_is_no_metaspace_s_is_refused_and_named() {
-        let (_, imported) = read(SMALL, false).unwrap();
-        let birth = Event { op: Op::ArenaBirth, arena: 1, ..Event::default() };
-        let alloc = Event { op: Op::Alloc, arena: 1, size: 16, align_log2: 3, ..Event::default() };
-        for (event, expected) in [
-            (Event { arena: 0, ..alloc }, "event 1: expected an arena that was born"),
-            (Event { size: 13, ..alloc }, "found 13 bytes aligned to 8"),
-            (Event { align_log2: 4, ..alloc }, "found 16 bytes aligned to 16"),
-            (Event { size: (16 << 20) + 8, ..alloc }, "at most 2097152 whole words"),
-            (Event { op: Op::Realloc, ..alloc }, "found Realloc"),
-            (Event { op: Op::Free, object: 5, ..alloc }, "found a free of object 5"),
-            (Event { op: Op::ArenaBirth, arena: 0, ..alloc }, "one of kind \"malloc\""),
-            (Event { op: Op::ArenaBirth, arena: 77, ..alloc }, "a row of the table of arenas"),
-        ] {
-            let said = write(&[birth, event], &imported, None).unwrap_err().to_string();
-            assert!(
-                said.starts_with("in.heaplab: event 1")
-                    && said.contains(expected)
-                    && said.contains("only the workload of a metaspace"),
-                "{said}"
-            );
-        }
-    }
-
-    #[test]
-    fn one_process_is_written_with_its_own_purges_and_numbers() {
-        let (_, mut imported) = read(SMALL, false).unwrap();
-        let purge = |row, process| ChunkEvent {
-            op: ChunkOp::Purge.into(),
-            row,
-            process,
-            time_ns: 9_000,
-            ..ChunkEvent::default()
-        };
-        imported.tables.chunks = vec![
-            purge(0, 1),
-            purge(3, 0),
-            purge(4, 1),
-            ChunkEvent { row: 5, ..ChunkEvent::default() },
-            purge(6, 1),
-        ];
-        imported.tables.marks.push(Mark { name: "loaded".into(), ..Mark::default() });
-        let at = |process, event: Event| Event { process, time_ns: 9_999, ..event };
-        let birth =
-            |process, arena| at(process, Event { op: Op::ArenaBirth, arena, ..Event::default() });
-        let alloc = |process, arena, object| {
-            at(process, Event { op: Op::Alloc, arena, object, size: 8, ..Event::default() })
-        };
-        let mark = at(1, Event { op: Op::Mark, object: 1, ..Event::default() });
-        let free = at(1, Event { op: Op::Free, arena: 3, object: 1, ..Event::default() });
-        let events = [birth(0, 1), alloc(0, 1, 0), birth(1, 3), alloc(1, 3, 1), mark, free];
-        let (text, written) = write(&events, &imported, Some(1)).unwrap();
-        let body: Vec<&str> = text.lines().skip(1).collect();
-        assert_eq!(body, ["9 p", "0 b 0 n 1", "0 a 0 1 -1", "0 p", "0 d 0 1 0", "0 p"]);
-        assert_eq!(
-            (written.lines, written.marks_left_out, written.kinds.lines().nth(1)),
-            (6, 1, Some("0,1,n,standard"))
-        );
-    }
-
-    #[test]
-    fn a_table_that_is_not_the_trace_s_is_refused() {
-        let (_, mut imported) = read(SMALL, false).unwrap();
-        for (line, expected) in [("x", "arena,loader"), ("0,0,n,odd", "boot, standard")] {
-            let said = name_kinds(&mut imported, &format!("arena\n{line}"), Path::new("t.csv"))
-                .unwrap_err()
-                .to_string();
-            assert!(said.contains("t.csv: line 2") && said.contains(expected), "{said}");
-        }
-        // Nothing else tells that a trace was cut between two lines.
-        assert_eq!(
-            name_kinds(
-                &mut imported,
-                "arena\n0,0,n,boot\n3,0,n,boot\n4,1,n,hidden",
-                Path::new("t.csv")
-            )
-            .unwrap(),
-            1
-        );
-        let said = imported.meta.losses.last().unwrap();
-        assert!(
-            said.starts_with("t.csv: 2 of its arenas are not in the trace, which has 3"),
-            "{said}"
-        );
     }
 }

@@ -8,7 +8,7 @@ use heaplab_metaspace::elastic::heap::{ArenaId, ElasticMetaspace};
 use heaplab_metaspace::elastic::report::Report;
 use heaplab_metaspace::plan::{ArenaPlan, Plan};
 use heaplab_metaspace::spec::Spec;
-use heaplab_trace::import::{Imported, Options};
+use heaplab_trace::import::{ImportOptions, Imported};
 use heaplab_trace::source::Slice;
 use heaplab_trace::{Event, Op};
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ const LOG: &[u8] = include_bytes!("data/jvm-log/jdk-17.0.15.log.gz");
 
 fn recorded() -> (Vec<Event>, Imported) {
     let mut events = Vec::new();
-    let imported = import(LOG, None, &Options::default(), &mut events).unwrap();
+    let imported = import(LOG, None, &ImportOptions::default(), &mut events).unwrap();
     (events, imported)
 }
 

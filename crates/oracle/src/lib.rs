@@ -1,7 +1,7 @@
 //! Programs that tests compare with, where the machine has them.
 //!
-//! Without its oracle a test prints one line and passes. With `HEAPLAB_REQUIRE_ORACLES=1`, as in CI,
-//! the test fails.
+//! Without its oracle a test prints one line and passes. With `HEAPLAB_REQUIRE_ORACLES=1`, as in
+//! CI, the test fails.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};

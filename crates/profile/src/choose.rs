@@ -103,7 +103,7 @@ pub fn of_recording(bundle: &Bundle) -> impl FnOnce(TraceError) -> TraceError {
 
 /// A moment of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
+pub enum Chosen {
     /// When the most requested bytes were live.
     Peak,
     /// After the last event.
@@ -117,17 +117,17 @@ pub enum Moment {
 ///
 /// # Errors
 /// It is none of these (the message lists the marks there are).
-pub fn moment(tables: &Tables, selection: Selection, text: &str) -> Result<Moment, ChooseError> {
+pub fn moment(tables: &Tables, selection: Selection, text: &str) -> Result<Chosen, ChooseError> {
     match text {
-        "peak" => return Ok(Moment::Peak),
-        "end" => return Ok(Moment::End),
+        "peak" => return Ok(Chosen::Peak),
+        "end" => return Ok(Chosen::End),
         _ => {}
     }
     if let Some(row) = mark_row(tables, text) {
         let mark = &tables.marks[row];
         // The mark's own event may belong to another process; its time is the same for all.
         let is_selected = selection.process.is_none() || selection.process == mark.process;
-        return Ok(Moment::At(if is_selected {
+        return Ok(Chosen::At(if is_selected {
             At::Mark(row as u32)
         } else {
             At::Time(mark.time_ns)
@@ -140,7 +140,7 @@ pub fn moment(tables: &Tables, selection: Selection, text: &str) -> Result<Momen
         format!("the marks are: {}", marks.join(", "))
     };
     match nanoseconds(text) {
-        Some(time_ns) => Ok(Moment::At(At::Time(time_ns))),
+        Some(time_ns) => Ok(Chosen::At(At::Time(time_ns))),
         None => not_there!(
             "{text:?} is no moment: write peak, end, a mark, or a time such as 1.5s or 300ms ({marks})"
         ),
@@ -242,11 +242,11 @@ mod tests {
         let tables = Tables { marks, ..Tables::default() };
         let all = Selection::default();
         let one = Selection { process: Some(0) };
-        assert_eq!(moment(&tables, all, "peak").unwrap(), Moment::Peak);
-        assert_eq!(moment(&tables, all, "1s").unwrap(), Moment::At(At::Mark(0)));
-        assert_eq!(moment(&tables, all, "2s").unwrap(), Moment::At(At::Time(2_000_000_000)));
-        assert_eq!(moment(&tables, all, "loaded").unwrap(), Moment::At(At::Mark(1)));
-        assert_eq!(moment(&tables, one, "loaded").unwrap(), Moment::At(At::Time(7)));
+        assert_eq!(moment(&tables, all, "peak").unwrap(), Chosen::Peak);
+        assert_eq!(moment(&tables, all, "1s").unwrap(), Chosen::At(At::Mark(0)));
+        assert_eq!(moment(&tables, all, "2s").unwrap(), Chosen::At(At::Time(2_000_000_000)));
+        assert_eq!(moment(&tables, all, "loaded").unwrap(), Chosen::At(At::Mark(1)));
+        assert_eq!(moment(&tables, one, "loaded").unwrap(), Chosen::At(At::Time(7)));
         let error = moment(&tables, all, "never").unwrap_err().to_string();
         assert!(
             error.contains("\"never\"")
@@ -266,7 +266,7 @@ mod tests {
         for (text, row) in
             [("signal", 0), ("signal#1", 0), ("signal#2", 2), ("a#2", 1), ("a#2#1", 1)]
         {
-            assert_eq!(at(text).unwrap(), Moment::At(At::Mark(row)), "{text}");
+            assert_eq!(at(text).unwrap(), Chosen::At(At::Mark(row)), "{text}");
         }
         for text in ["signal#3", "signal#0", "signal#", "a", "#1"] {
             let error = at(text).unwrap_err().to_string();

@@ -19,13 +19,13 @@
 //! with its own slop.
 //!
 //! ```
-//! use heaplab_profile::{NoObserver, Options, profile};
+//! use heaplab_profile::{NoObserver, ProfileOptions, profile};
 //! use heaplab_trace::{Event, Op, source::Slice, tables::Tables};
 //!
 //! let birth = |object, size| Event { op: Op::Alloc, object, size, ..Event::default() };
 //! let death = |object| Event { op: Op::Free, object, ..Event::default() };
 //! let events = [birth(0, 100), birth(1, 50), death(0), birth(2, 20)];
-//! let profile = profile(&Tables::default(), &mut Slice(&events), &Options::default(), &mut NoObserver)?;
+//! let profile = profile(&Tables::default(), &mut Slice(&events), &ProfileOptions::default(), &mut NoObserver)?;
 //! assert_eq!((profile.peak.row, profile.peak.live.bytes), (1, 150));
 //! assert_eq!(profile.end.live.bytes, 70);
 //! # Ok::<(), heaplab_trace::TraceError>(())
@@ -55,7 +55,7 @@ pub use model::{
     StackRow, ThreadRow, Timeline, TimelineAxis, TimelinePoint, Totals,
 };
 pub use observe::{Instant, NoObserver, Object, Observer};
-pub use options::{At, MomentRequest, Options, remapped_from_bytes};
+pub use options::{At, MomentRequest, ProfileOptions, remapped_from_bytes};
 pub use parts::{KindsAt, NamedPart, ResidentParts, resident_kinds, resident_parts};
 pub use pass::profile;
 pub use processes::{ProcessPeak, process_peaks};

@@ -35,7 +35,7 @@ pub struct Profile {
     /// Live bytes over time, in a bounded number of points.
     pub timeline: Timeline,
     /// One row a requested size, most requested first (ties: smaller size first). At most
-    /// `Options::size_limit` sizes have a row of their own; later ones share rows
+    /// `ProfileOptions::size_limit` sizes have a row of their own; later ones share rows
     /// (`SizeRow::grouped`).
     pub sizes: Vec<SizeRow>,
     /// One row for each stack with a request, in order of stack id (also for [`Profile::stack`]).
@@ -88,7 +88,7 @@ pub struct Totals {
     /// Bytes that moving reallocations had to copy: the smaller of old and new size. Excludes
     /// possibly remapped bytes.
     pub moved_bytes: u64,
-    /// Bytes moved and perhaps not copied, by `Options::remapped_from_bytes`.
+    /// Bytes moved and perhaps not copied, by `ProfileOptions::remapped_from_bytes`.
     pub remapped_bytes: u64,
     /// Bytes of all requests (a reallocation counts with its whole new size).
     pub requested_bytes: u64,
@@ -160,7 +160,7 @@ pub struct Timeline {
     pub axis: TimelineAxis,
     /// Width of a point, in ns or events.
     pub width: u64,
-    /// At most `Options::timeline_points`, in order; stretches without events have no point.
+    /// At most `ProfileOptions::timeline_points`, in order; stretches without events have no point.
     pub points: Vec<TimelinePoint>,
 }
 
@@ -234,7 +234,7 @@ pub struct StackRow {
     pub at_end: Amount,
     /// Objects freed before their thread allocated anything else.
     pub temporary: u64,
-    /// Objects freed before another `Options::short_lived_bytes` were requested.
+    /// Objects freed before another `ProfileOptions::short_lived_bytes` were requested.
     pub short_lived: u64,
     /// Bytes requested zeroed.
     pub zeroed_bytes: u64,

@@ -1,8 +1,8 @@
-//! Options of a pass.
+//! ProfileOptions of a pass.
 
 /// The pass's results, and bounds on its tables.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ProfileOptions {
     /// Most points of the timeline.
     pub timeline_points: usize,
     /// Most steps of [`crate::Profile::ranges`]; 0: no ranges are counted.
@@ -18,9 +18,9 @@ pub struct Options {
     pub moments: Vec<MomentRequest>,
 }
 
-impl Default for Options {
+impl Default for ProfileOptions {
     fn default() -> Self {
-        Options {
+        ProfileOptions {
             timeline_points: 2048,
             range_steps: 0,
             size_limit: 1 << 18,

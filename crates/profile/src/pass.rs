@@ -9,7 +9,7 @@ use crate::sizes::Sizes;
 use crate::stacks::Stacks;
 use crate::threads::Threads;
 use crate::timeline::TimelineBuilder;
-use crate::{Amount, Lifetime, Lifetimes, Moment, Options, Profile, TimelineAxis, Totals};
+use crate::{Amount, Lifetime, Lifetimes, Moment, Profile, ProfileOptions, TimelineAxis, Totals};
 use heaplab_trace::arena_members::ArenaMembers;
 use heaplab_trace::{Event, EventSource, Flags, ObjectId, Op, TraceError, tables::Tables};
 
@@ -24,7 +24,7 @@ const SIZE_LIMIT: u64 = heaplab_trace::order::OBJECT_BYTES_MAX;
 pub fn profile<S: EventSource, O: Observer>(
     tables: &Tables,
     source: &mut S,
-    options: &Options,
+    options: &ProfileOptions,
     observer: &mut O,
 ) -> Result<Profile, TraceError> {
     let mut batch = Vec::new();
@@ -48,7 +48,7 @@ pub fn profile<S: EventSource, O: Observer>(
 
 struct Pass<'a, O> {
     tables: &'a Tables,
-    options: &'a Options,
+    options: &'a ProfileOptions,
     observer: &'a mut O,
     now: Instant,
     /// Row of the next event.
@@ -76,7 +76,7 @@ struct Pass<'a, O> {
 impl<'a, O: Observer> Pass<'a, O> {
     fn new(
         tables: &'a Tables,
-        options: &'a Options,
+        options: &'a ProfileOptions,
         axis: TimelineAxis,
         observer: &'a mut O,
     ) -> Self {

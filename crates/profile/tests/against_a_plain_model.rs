@@ -2,7 +2,7 @@
 //! at the peak.
 
 use heaplab_profile::{
-    Amount, At, Lives, MomentRequest, NoObserver, Options, Profile, SURVIVES, TimelineAxis,
+    Amount, At, Lives, MomentRequest, NoObserver, Profile, ProfileOptions, SURVIVES, TimelineAxis,
     profile, remapped_from_bytes,
 };
 use heaplab_trace::source::Slice;
@@ -17,7 +17,7 @@ fn tables() -> Tables {
     Tables { stacks: vec![StackNode::default(); STACKS], ..Tables::default() }
 }
 
-fn run(events: &[Event], options: &Options) -> Profile {
+fn run(events: &[Event], options: &ProfileOptions) -> Profile {
     profile(&tables(), &mut Slice(events), options, &mut NoObserver).unwrap()
 }
 
@@ -141,7 +141,7 @@ proptest! {
         (from, to) in (0.0..1.0f64, 0.0..1.0f64),
     ) {
         let events = workload(&choices);
-        let profile = run(&events, &Options { range_steps: steps, ..Options::default() });
+        let profile = run(&events, &ProfileOptions { range_steps: steps, ..ProfileOptions::default() });
         let ranges = profile.ranges.as_ref().unwrap();
         prop_assert!(ranges.steps <= steps && ranges.width.is_power_of_two());
         let step = |share: f64| (share * (ranges.steps + 1) as f64) as u16;
@@ -190,7 +190,7 @@ proptest! {
             MomentRequest { name: "row".into(), at: At::Row(at) },
             MomentRequest { name: "time".into(), at: At::Time(at * 10 + 1) },
         ];
-        let profile = run(&events, &Options { moments, timeline_points: 16, ..Options::default() });
+        let profile = run(&events, &ProfileOptions { moments, timeline_points: 16, ..ProfileOptions::default() });
 
         let peak_bytes = states.iter().map(|state| sum(state.values()).bytes).max().unwrap_or(0);
         prop_assert_eq!(profile.peak.live.bytes, peak_bytes);
@@ -242,7 +242,7 @@ fn an_arena_takes_its_objects_with_it() {
         free,
         Event { op: Op::ArenaDeath, arena: 7, ..Event::default() },
     ];
-    let profile = run(&events, &Options::default());
+    let profile = run(&events, &ProfileOptions::default());
     assert_eq!(profile.totals.frees, 2);
     assert_eq!(profile.end.live.objects, 1);
     assert_eq!(profile.timeline.axis, TimelineAxis::Events);
@@ -263,7 +263,7 @@ fn temporary_is_per_thread_and_short_lived_is_in_bytes() {
         free(2, 0),
         free(3, 0),
     ];
-    let profile = run(&events, &Options::default());
+    let profile = run(&events, &ProfileOptions::default());
     assert_eq!(profile.totals.temporary, 2);
     assert_eq!(profile.stack(1).unwrap().short_lived, 2);
     assert_eq!(profile.threads[0].cross_thread_frees, 0);
@@ -289,17 +289,18 @@ fn what_no_program_can_do_is_an_error_with_its_row() {
         ),
     ];
     for (events, message) in cases {
-        let error = profile(&tables(), &mut Slice(&events), &Options::default(), &mut NoObserver)
-            .unwrap_err()
-            .to_string();
+        let error =
+            profile(&tables(), &mut Slice(&events), &ProfileOptions::default(), &mut NoObserver)
+                .unwrap_err()
+                .to_string();
         assert!(error.contains(message), "{error}");
     }
     let strangers = [
         Event { op: Op::Free, object: 9, ..Event::default() },
         Event { op: Op::Realloc, object: 9, ..Event::default() },
     ];
-    assert_eq!(run(&strangers, &Options::default()).totals.unmatched_rows, 2);
-    assert_eq!(run(&[], &Options::default()).totals, heaplab_profile::Totals::default());
+    assert_eq!(run(&strangers, &ProfileOptions::default()).totals.unmatched_rows, 2);
+    assert_eq!(run(&[], &ProfileOptions::default()).totals, heaplab_profile::Totals::default());
 }
 
 #[test]
@@ -318,7 +319,8 @@ fn marks_of_other_processes_are_taken_by_their_time_and_own_ones_by_their_event(
     let own = Event { op: Op::Mark, object: 2, time_ns: 25, ..Event::default() };
     let taken = |events: &[Event]| -> Vec<(String, u64, u64)> {
         let profile =
-            profile(&tables, &mut Slice(events), &Options::default(), &mut NoObserver).unwrap();
+            profile(&tables, &mut Slice(events), &ProfileOptions::default(), &mut NoObserver)
+                .unwrap();
         profile.marks.into_iter().map(|mark| (mark.name, mark.row, mark.live.bytes)).collect()
     };
     let row = |name: &str, row, bytes| (name.to_string(), row, bytes);
@@ -351,12 +353,14 @@ fn what_may_have_been_remapped_is_not_counted_as_copied() {
         moved(1, 500),
         moved(1, 600),
     ];
-    let sums = |options: &Options| {
+    let sums = |options: &ProfileOptions| {
         let totals = run(&events, options).totals;
         (totals.moved_reallocations, totals.moved_bytes, totals.remapped_bytes)
     };
-    assert_eq!(sums(&Options::default()), (4, 1000 + 200_000 + 500 + 500, 0));
-    let glibc =
-        Options { remapped_from_bytes: remapped_from_bytes("glibc 2.36"), ..Options::default() };
+    assert_eq!(sums(&ProfileOptions::default()), (4, 1000 + 200_000 + 500 + 500, 0));
+    let glibc = ProfileOptions {
+        remapped_from_bytes: remapped_from_bytes("glibc 2.36"),
+        ..ProfileOptions::default()
+    };
     assert_eq!(sums(&glibc), (4, 1000 + 500, 200_000 + 500));
 }

@@ -6,8 +6,15 @@
 //! (invariant TSC; the architected counter of aarch64).
 
 use heaplab_preload::layout::COUNTER_BITS;
+use std::time::SystemTime;
 
 const COUNTER_MASK: u64 = (1 << COUNTER_BITS) - 1;
+
+/// Seconds since 1970.
+pub(crate) fn unix_s() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
 
 /// The counter now, cut to the bits that stamps keep.
 #[inline]

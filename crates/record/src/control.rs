@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 pub const CONTROL_FILE: &str = "control";
 
 /// Settings that targets read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Innermost frames of each stack; 0: none.
     pub stack_depth: u32,
@@ -297,7 +297,7 @@ mod tests {
             first_ring_bytes: 1 << 20,
             nested_bytes: 4096,
             mark_signal: 10,
-            flags: 0,
+            ..Settings::default()
         };
         let page = ControlPage::create(folder.path(), settings).unwrap();
         assert!(is_running(folder.path()));
@@ -316,15 +316,7 @@ mod tests {
         assert!(ControlFacts::parse(b"").is_err());
         assert!(ControlFacts::parse(&[0; 4096]).is_err());
         let folder = tempfile::tempdir().unwrap();
-        let settings = Settings {
-            stack_depth: 16,
-            ring_bytes: 1 << 20,
-            first_ring_bytes: 1 << 20,
-            nested_bytes: 4096,
-            mark_signal: 0,
-            flags: 0,
-        };
-        drop(ControlPage::create(folder.path(), settings).unwrap());
+        drop(ControlPage::create(folder.path(), Settings::default()).unwrap());
         let mut page = std::fs::read(folder.path().join(CONTROL_FILE)).unwrap();
         page[offset_of!(Control, version)] -= 1;
         let error = ControlFacts::parse(&page).unwrap_err();

@@ -30,18 +30,12 @@ pub use spool::is_spool;
 
 use crate::control::{ControlPage, Settings};
 use crate::error::RecordError;
-use crate::mark::spool_of;
-use crate::{output, spawn};
-use finish::Ending;
+use crate::{clock, output, proc_fs, spawn};
 use heaplab_jvm::log::Counts;
 use heaplab_text::words::{bytes, count, plural};
-use heaplab_trace::bundle::Meta;
-use heaplab_trace::tables::Process;
 use spool::Facts;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
-use std::time::SystemTime;
 use unlogged::UnloggedJvm;
 
 /// Characters shown of the command line of an unrecorded JVM.
@@ -49,7 +43,7 @@ const COMMAND_CHARACTERS: usize = 120;
 
 /// How to record.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct JvmOptions {
     /// The command line: the program, then its arguments.
     pub command: Vec<OsString>,
     /// The bundle; neither it nor its spool may exist.
@@ -82,26 +76,7 @@ impl std::fmt::Display for Progress {
 }
 
 /// The result of a recording.
-#[derive(Clone, Debug)]
-pub struct Recorded {
-    /// How the started program ended; `None`: it runs on, or nobody saw its end.
-    pub status: Option<ExitStatus>,
-    /// The description for `meta.json`, without the counts, which are filled in there.
-    pub meta: Meta,
-    /// Counts of the log's lines.
-    pub counts: Counts,
-    /// The JVMs, in order of their first line.
-    pub processes: Vec<Process>,
-    /// The bundle.
-    pub output: PathBuf,
-}
-
-impl Recorded {
-    /// The started program's exit code, 128 + N where signal N ended it.
-    pub fn exit_code(&self) -> u8 {
-        self.status.map_or(0, spawn::exit_code)
-    }
-}
+pub type Recorded = crate::target::Recorded<Counts>;
 
 /// Runs the target and records its JVMs into the bundle.
 ///
@@ -110,60 +85,40 @@ impl Recorded {
 /// nothing is left behind. The log is not understood, or the bundle cannot be written: then the
 /// spool is left for [`recover`]. The target is waited for in each of these cases.
 pub fn record(
-    options: &Options,
+    options: &JvmOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Recorded, RecordError> {
-    let name = options.command.first().ok_or_else(|| RecordError::NotFound(String::new()))?;
-    let program = spawn::locate(name)?;
+    let program = spawn::located(&options.command)?;
     let is_java = release::check(&program)?;
-    let output = std::path::absolute(&options.output)
-        .map_err(RecordError::io("cannot find", &options.output))?;
-    output::with_spool(&spool_of(&output), |spool| {
+    output::with_spool(&options.output, |spool| {
         record_into(options, &program, is_java, spool, progress)
     })
 }
 
 fn record_into(
-    options: &Options,
+    options: &JvmOptions,
     program: &Path,
     is_java: bool,
     spool: &Path,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Recorded, RecordError> {
     // The page is there for its lock and its clock; no target reads it.
-    let control = ControlPage::create(
-        spool,
-        Settings {
-            stack_depth: 2,
-            ring_bytes: 0,
-            first_ring_bytes: 0,
-            nested_bytes: 0,
-            mark_signal: 0,
-            flags: 0,
-        },
-    )?;
+    let settings = Settings { stack_depth: 2, ..Settings::default() };
+    let control = ControlPage::create(spool, settings)?;
     let pipe = pipe::LogPipe::create()?;
     let facts = Facts {
-        command: options.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        command: spawn::shown(&options.command),
         program: program.to_string_lossy().into_owned(),
-        began_unix_s: SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .map_or(0, |since| since.as_secs()),
+        began_unix_s: clock::unix_s(),
         pipe: pipe.folder().to_owned(),
         named: spool.to_owned(),
     };
     facts.write(spool)?;
     let session = session::start(program, options, pipe, is_java, spool, control)?;
-    let session::Ended { pid, status, failed, unlogged } = session.run(progress);
+    let session::Ended { ending, failed, unlogged } = session.run(progress);
     let by_argument = is_java && !options.jvm_children;
     let missed = unlogged.iter().map(|jvm| not_recorded(jvm, by_argument)).collect();
-    finish::finish(
-        spool,
-        &options.output,
-        options.replace,
-        Some(Ending { pid, status, missed }),
-        failed,
-    )
+    finish::finish(spool, &options.output, options.replace, Some(ending), missed, failed)
 }
 
 /// Whether this argument makes a JVM write no log, despite earlier arguments.
@@ -195,11 +150,11 @@ fn not_recorded(stranger: &UnloggedJvm, by_argument: bool) -> String {
 /// The folder is not the spool of a JVM's recording, there is nothing in its log, or the bundle
 /// cannot be written.
 pub fn recover(spool: &Path, output: &Path, replace: bool) -> Result<Recorded, RecordError> {
-    let recorded = finish::finish(spool, output, replace, None, None)?;
+    let recorded = finish::finish(spool, output, replace, None, Vec::new(), None)?;
     let facts = Facts::read(spool)?;
     let absolute = std::path::absolute(spool).map_err(RecordError::io("cannot find", spool))?;
     let named = if facts.named.as_os_str().is_empty() { &absolute } else { &facts.named };
-    if !session::descendants_live(named) {
+    if !proc_fs::recording_lives(named) {
         keeper::remove_link(&facts.pipe);
     }
     Ok(recorded)
@@ -209,26 +164,15 @@ pub fn recover(spool: &Path, output: &Path, replace: bool) -> Result<Recorded, R
 mod tests {
     use super::*;
     use crate::jvm::spool::LogWriter;
+    use crate::target::Ending;
     use heaplab_preload::SPOOL_VARIABLE;
     use std::process::{Command, Stdio};
 
     /// A spool with one line of a JVM, whose heaplab is gone.
     fn left(spool: &Path, facts: Facts, line: &str) {
         std::fs::create_dir(spool).unwrap();
-        drop(
-            ControlPage::create(
-                spool,
-                Settings {
-                    stack_depth: 2,
-                    ring_bytes: 0,
-                    first_ring_bytes: 0,
-                    nested_bytes: 0,
-                    mark_signal: 0,
-                    flags: 0,
-                },
-            )
-            .unwrap(),
-        );
+        let settings = Settings { stack_depth: 2, ..Settings::default() };
+        drop(ControlPage::create(spool, settings).unwrap());
         facts.write(spool).unwrap();
         let mut log = LogWriter::create(spool).unwrap();
         log.line(line.as_bytes(), true).unwrap();
@@ -241,14 +185,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (spool, output) = (folder.path().join("x.spool"), folder.path().join("x.heaplab"));
         left(&spool, Facts::default(), "[5ns][7][1] Arena @0x0a0 (non-class sm): : made.");
-        let error = finish::finish(
-            &spool,
-            &output,
-            false,
-            Some(Ending { pid: 7, status: None, missed: Vec::new() }),
-            None,
-        )
-        .unwrap_err();
+        let ending = Some(Ending { pid: 7, status: None });
+        let error = finish::finish(&spool, &output, false, ending, Vec::new(), None).unwrap_err();
         assert!(matches!(error, RecordError::Finish { .. }), "{error}");
         let said = error.to_string();
         assert!(
@@ -264,7 +202,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (spool, output) = (folder.path().join("x.spool"), folder.path().join("x.heaplab"));
         left(&spool, Facts::default(), "[5ns][7][1] SpaceManager(): 0x00007f57b401c4d0");
-        let error = finish::finish(&spool, &output, false, None, None).unwrap_err();
+        let error = finish::finish(&spool, &output, false, None, Vec::new(), None).unwrap_err();
         assert!(
             matches!(error, RecordError::Nothing(_)) && error.to_string().contains("before JDK 16"),
             "{error}"
@@ -280,8 +218,8 @@ mod tests {
         left(&spool, Facts { command, ..Facts::default() }, "");
         std::fs::remove_file(spool.join("jvm-log")).unwrap();
         LogWriter::create(&spool).unwrap();
-        let error = finish::finish(&spool, &output, false, None, None).unwrap_err().to_string();
-        assert!(error.contains("-Xlog:disable"), "{error}");
+        let error = finish::finish(&spool, &output, false, None, Vec::new(), None).unwrap_err();
+        assert!(error.to_string().contains("-Xlog:disable"), "{error}");
     }
 
     /// heaplab and its keeper were killed together, so the pipe itself is left.

@@ -17,6 +17,7 @@
 //! - [`interrupts`]: work that a signal may end.
 //! - [`mappings`]: where a process's resident memory lies, from the kernel.
 //! - [`mark`]: naming a moment from outside.
+//! - [`target`]: the program and the result of the next two.
 //! - [`jvm`]: recordings of a JVM's metaspace by its own log, without the preload object.
 //! - [`node`]: recordings of a Node's JavaScript heaps by an addon, without the preload object.
 //! - [`ocaml`]: recordings of an OCaml program with the recorder linked in.
@@ -49,6 +50,7 @@ pub mod spawn;
 pub mod spool;
 pub mod summary;
 pub mod symbolize;
+pub mod target;
 pub mod unrecorded;
 
 pub use error::RecordError;

@@ -3,13 +3,14 @@
 //! A mark is one line appended to a file of the spool, with a counter read here: it is exact even
 //! while the drainer is busy, and survives the drainer.
 
-use crate::clock;
+use crate::clock::{self, Clock};
 use crate::control;
 use crate::error::RecordError;
 use crate::proc_fs;
 use crate::spool::MARKS_FILE;
 pub use heaplab_preload::MARK_HEADER;
 use heaplab_preload::SPOOL_VARIABLE;
+use heaplab_trace::tables::NamedMoment;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -135,6 +136,13 @@ pub fn read(spool: &Path) -> Vec<OutsideMark> {
     parse(&content)
 }
 
+/// A spool's marks as moments of the recording, in order of time.
+pub(crate) fn moments(spool: &Path, clock: &Clock) -> Vec<NamedMoment> {
+    let moment =
+        |OutsideMark { counter, name, pid }| NamedMoment { name, time_ns: clock.ns(counter), pid };
+    read(spool).into_iter().map(moment).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,15 +171,7 @@ mod tests {
         assert!(find(&which).is_err());
         let spool = spool_of(&output);
         std::fs::create_dir(&spool).unwrap();
-        let settings = Settings {
-            stack_depth: 0,
-            ring_bytes: 65536,
-            first_ring_bytes: 65536,
-            nested_bytes: 4096,
-            mark_signal: 0,
-            flags: 0,
-        };
-        let page = ControlPage::create(&spool, settings).unwrap();
+        let page = ControlPage::create(&spool, Settings::default()).unwrap();
         assert_eq!(find(&which).unwrap(), spool);
         drop(page);
         assert!(find(&which).is_err());

@@ -30,20 +30,15 @@ pub use spool::is_spool;
 
 use crate::control::{ControlPage, Settings};
 use crate::error::RecordError;
-use crate::mark::spool_of;
-use crate::{output, preload, spawn};
+use crate::{clock, output, preload, spawn};
 use heaplab_text::words::{bytes, plural};
-use heaplab_trace::bundle::Meta;
-use heaplab_trace::tables::Process;
 use spool::Facts;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
-use std::time::SystemTime;
 
-/// Options of a recording.
+/// NodeOptions of a recording.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct NodeOptions {
     /// The command line: the program, then its arguments.
     pub command: Vec<OsString>,
     /// The bundle; neither its spool nor (unless `replace` is set) the bundle may exist.
@@ -95,26 +90,7 @@ pub struct Counts {
 }
 
 /// The result of a recording.
-#[derive(Clone, Debug)]
-pub struct Recorded {
-    /// How the started program ended; `None`: it runs on, or nobody saw its end.
-    pub status: Option<ExitStatus>,
-    /// The content of `meta.json`, except the counts filled in there.
-    pub meta: Meta,
-    /// Counts of events.
-    pub counts: Counts,
-    /// The heaps: main threads and workers, in the order of their beginnings.
-    pub processes: Vec<Process>,
-    /// The bundle.
-    pub output: PathBuf,
-}
-
-impl Recorded {
-    /// The started program's exit code; 128 + N if signal N ended it.
-    pub fn exit_code(&self) -> u8 {
-        self.status.map_or(0, spawn::exit_code)
-    }
-}
+pub type Recorded = crate::target::Recorded<Counts>;
 
 /// Runs the target and records the heaps of its Nodes into the bundle. Waits for the target in
 /// every case.
@@ -123,46 +99,32 @@ impl Recorded {
 /// The program cannot be started, forbids addons, or starts no Node that can be recorded: nothing
 /// is left behind. The bundle cannot be written: the spool stays for [`recover`].
 pub fn record(
-    options: &Options,
+    options: &NodeOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Recorded, RecordError> {
-    let name = options.command.first().ok_or_else(|| RecordError::NotFound(String::new()))?;
-    let program = spawn::locate(name)?;
+    let program = spawn::located(&options.command)?;
     options::check(&options.command, std::env::var_os(options::VARIABLE).as_deref())?;
     let command = options::command(&program, &options.command, options.granularity_bytes)?;
-    let output = std::path::absolute(&options.output)
-        .map_err(RecordError::io("cannot find", &options.output))?;
-    output::with_spool(&spool_of(&output), |spool| {
+    output::with_spool(&options.output, |spool| {
         record_into(options, &program, &command, spool, progress)
     })
 }
 
 fn record_into(
-    options: &Options,
+    options: &NodeOptions,
     program: &Path,
     command: &[OsString],
     spool: &Path,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Recorded, RecordError> {
     // The page serves for its lock and its clock; no target reads it.
-    let control = ControlPage::create(
-        spool,
-        Settings {
-            stack_depth: options.stack_depth,
-            ring_bytes: 0,
-            first_ring_bytes: 0,
-            nested_bytes: 0,
-            mark_signal: 0,
-            flags: 0,
-        },
-    )?;
+    let settings = Settings { stack_depth: options.stack_depth, ..Settings::default() };
+    let control = ControlPage::create(spool, settings)?;
     let addon = preload::place_addon(spool)?;
     let facts = Facts {
-        command: options.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        command: spawn::shown(&options.command),
         program: program.to_string_lossy().into_owned(),
-        began_unix_s: SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .map_or(0, |since| since.as_secs()),
+        began_unix_s: clock::unix_s(),
         granularity_bytes: options.granularity_bytes,
         stack_depth: options.stack_depth,
     };
@@ -170,7 +132,7 @@ fn record_into(
     let session =
         session::start(program, command, options.detach_children, &addon, spool, control)?;
     let ending = session.run(progress);
-    finish::finish(spool, &options.output, options.replace, Some(ending))
+    finish::finish(spool, &options.output, options.replace, Some(&ending))
 }
 
 /// Finishes the spool of a recording after its heaplab died.

@@ -58,8 +58,8 @@ impl Recorded {
 /// The program cannot be started, is not linked with the recorder, or allocates nothing; a stream
 /// lies there already; the stream is damaged or the bundle cannot be written: the stream stays.
 pub fn record(options: &OcamlOptions) -> Result<Recorded, RecordError> {
-    let name = options.command.first().ok_or_else(|| RecordError::NotFound(String::new()))?;
-    let program = spawn::locate(name)?;
+    let program = spawn::located(&options.command)?;
+    let name = &options.command[0];
     let stream = stream_of(&options.output)?;
     if stream.exists() {
         return Err(RecordError::StreamExists(stream));
@@ -79,11 +79,10 @@ pub fn record(options: &OcamlOptions) -> Result<Recorded, RecordError> {
     };
     let begin = if options.replace { BundleWriter::replace } else { BundleWriter::create };
     let mut writer = begin(&options.output)?;
-    let of_stream = import::Options { name: stream.clone(), lenient: false };
+    let of_stream = import::ImportOptions { name: stream.clone(), lenient: false };
     let mut imported =
         import::import(BufReader::new(file), Some(Format::Ocaml), &of_stream, &mut writer)?;
-    let words: Vec<String> =
-        options.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let words = spawn::shown(&options.command);
     imported.meta.program = words.join(" ");
     if let Some(process) = imported.tables.processes.first_mut() {
         process.executable = name.to_string_lossy().into_owned();

@@ -116,17 +116,19 @@ fn is_empty(folder: &Path) -> bool {
     fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
 }
 
-/// Makes the folder `spool`, for this user alone, and lets `record` fill it. The folder goes
+/// Makes the spool of `output`, for this user alone, and lets `record` fill it. The spool goes
 /// unless the recording waits in it to be finished.
-pub fn with_spool<T>(
-    spool: &Path,
+pub(crate) fn with_spool<T>(
+    output: &Path,
     record: impl FnOnce(&Path) -> Result<T, RecordError>,
 ) -> Result<T, RecordError> {
-    let made = fs::DirBuilder::new().mode(0o700).create(spool);
-    made.map_err(RecordError::io("cannot make the folder", spool))?;
-    let recorded = record(spool);
+    let output = std::path::absolute(output).map_err(RecordError::io("cannot find", output))?;
+    let spool = spool_of(&output);
+    let made = fs::DirBuilder::new().mode(0o700).create(&spool);
+    made.map_err(RecordError::io("cannot make the folder", &spool))?;
+    let recorded = record(&spool);
     if !matches!(recorded, Err(RecordError::Finish { .. })) {
-        discard_spool(spool)?;
+        discard_spool(&spool)?;
     }
     recorded
 }

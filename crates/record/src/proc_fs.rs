@@ -3,11 +3,12 @@
 //! Parsing is apart from reading. Anything may vanish between two reads; absence is an answer,
 //! never an error.
 
+use heaplab_preload::SPOOL_VARIABLE;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Processor time, in ticks, after which a program's dynamic linker is surely done.
 const BEGIN_TICKS: u64 = 10;
@@ -226,6 +227,16 @@ pub fn environment(pid: u32, variable: &str) -> Option<OsString> {
     let value =
         all.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(prefix.as_bytes()))?;
     Some(OsString::from_vec(value.to_vec()))
+}
+
+/// Whether the process has the recording's spool in its environment.
+pub fn is_of_recording(pid: u32, spool: &Path) -> bool {
+    environment(pid, SPOOL_VARIABLE).is_some_and(|of| of == spool.as_os_str())
+}
+
+/// Whether a living process has the recording's spool in its environment.
+pub fn recording_lives(spool: &Path) -> bool {
+    all().into_iter().any(|pid| is_of_recording(pid, spool))
 }
 
 /// `root` and its descendants, at most `limit` of them.

@@ -13,14 +13,15 @@ use crate::drain::{Drainer, Lost, Totals};
 use crate::error::RecordError;
 use crate::image::Image;
 use crate::python::Frames;
-use crate::signals::{self, Signals};
+use crate::signals::Signals;
 use crate::spool::EVENTS_FILE;
 use crate::spool::note::{How, Note};
 use crate::spool::reader::Index;
 use crate::spool::writer::SpoolWriter;
+use crate::target::PATIENCE;
 use crate::unrecorded::{Unrecorded, Watch};
 use crate::{discover, execs, preload, proc_fs, spawn, unrecorded};
-use heaplab_preload::{SPOOL_VARIABLE, layout};
+use heaplab_preload::layout;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -29,7 +30,7 @@ use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// Bytes that must be free in the spool's place.
 const FREE_BYTES_MIN: u64 = 64 << 20;
@@ -40,12 +41,10 @@ const HOUSEKEEPING: Duration = Duration::from_millis(100);
 /// How long to wait for a forked process's file after all others have ended; the process may wait
 /// for a processor.
 const FILE_WAIT: Duration = Duration::from_secs(2);
-/// Signals after which the recording ends even if the target does not.
-const PATIENCE: u32 = 3;
 
-/// Options of a recording.
+/// RecordOptions of a recording.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct RecordOptions {
     /// The command line: the program, then its arguments.
     pub command: Vec<OsString>,
     /// The spool folder; it must not exist.
@@ -162,11 +161,10 @@ fn prepare(spool: &Path) -> Result<(), RecordError> {
 
 /// Runs the target and records it into the spool.
 pub fn record(
-    options: &Options,
+    options: &RecordOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Recorded, RecordError> {
-    let name = options.command.first().ok_or_else(|| RecordError::NotFound(String::new()))?;
-    let program = spawn::locate(name)?;
+    let program = spawn::located(&options.command)?;
     let obstacle = diagnose::obstacle(&program, std::env::var_os("PATH").as_deref());
     let (asan_is_told, obstacle) = match obstacle {
         Some(obstacle) if obstacle.ends_with_asan_options() => (true, None),
@@ -199,7 +197,7 @@ pub fn record(
 }
 
 fn begin<'a>(
-    options: &'a Options,
+    options: &'a RecordOptions,
     program: &Path,
     preloads: bool,
     asan_is_told: bool,
@@ -236,10 +234,8 @@ fn begin<'a>(
         drainer.limit(bytes);
     }
     let began = Note::Began {
-        command: options.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-        unix_s: SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .map_or(0, |since| since.as_secs()),
+        command: spawn::shown(&options.command),
+        unix_s: clock::unix_s(),
         writer: format!("heaplab {}", env!("CARGO_PKG_VERSION")),
     };
     drainer.note(&began).map_err(RecordError::io("cannot write", &events))?;
@@ -277,7 +273,7 @@ fn begin<'a>(
 }
 
 struct Session<'a> {
-    options: &'a Options,
+    options: &'a RecordOptions,
     control: ControlPage,
     drainer: Drainer,
     signals: Signals,
@@ -322,7 +318,8 @@ impl Session<'_> {
         let (mut housekeeping, mut sampling, mut showing) = (now, now, now);
         loop {
             let may_have_ended = self.wait(turn, descriptor.as_ref());
-            self.take_signals();
+            self.ending_signals +=
+                self.signals.pass_on(self.pid, self.status.is_none(), &self.spool);
             if self.status.is_none() && may_have_ended {
                 self.last_name = proc_fs::name_of_ended(self.pid);
                 self.status = spawn::ended(&mut child);
@@ -382,20 +379,6 @@ impl Session<'_> {
         let timeout = Timespec { tv_sec: 0, tv_nsec: turn.subsec_nanos().into() };
         let polled = poll(&mut descriptors, Some(&timeout));
         polled.is_err() || descriptors.get(1).is_none_or(|ended| !ended.revents().is_empty())
-    }
-
-    fn take_signals(&mut self) {
-        while let Some(arrived) = self.signals.next() {
-            let reached_target = arrived.reached_target(self.pid, &self.spool);
-            // Signals between processes of the recording are not for heaplab.
-            if reached_target && arrived.sender.is_some() {
-                continue;
-            }
-            self.ending_signals += 1;
-            if !reached_target && self.status.is_none() {
-                signals::send(self.pid, arrived.signal);
-            }
-        }
     }
 
     fn turn(&mut self) -> io::Result<u64> {
@@ -538,11 +521,9 @@ impl Session<'_> {
     /// right after the fork, such as a daemon. The wait is at most [`FILE_WAIT`], because
     /// unrecordable processes never make a file.
     fn awaits_a_file(&mut self) -> bool {
-        let spool = self.spool.as_os_str();
-        let has_spool =
-            |pid: &u32| proc_fs::environment(*pid, SPOOL_VARIABLE).is_some_and(|of| of == *spool);
-        let mut silent =
-            proc_fs::all().into_iter().filter(|pid| !self.drainer.has_seen(*pid)).filter(has_spool);
+        let mut silent = proc_fs::all().into_iter().filter(|pid| {
+            !self.drainer.has_seen(*pid) && proc_fs::is_of_recording(*pid, &self.spool)
+        });
         silent.any(|pid| self.awaited.entry(pid).or_insert_with(Instant::now).elapsed() < FILE_WAIT)
     }
 

@@ -12,7 +12,6 @@
 //! target runs.
 
 use crate::{inherited, proc_fs};
-use heaplab_preload::SPOOL_VARIABLE;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
@@ -40,8 +39,7 @@ impl Arrived {
                 Some(proc_fs::parent(*pid)).filter(|parent| *parent > 1)
             });
             ancestors.by_ref().take(ANCESTORS_MAX).any(|pid| pid == target)
-                || proc_fs::environment(sender, SPOOL_VARIABLE)
-                    .is_some_and(|of| of == spool.as_os_str())
+                || proc_fs::is_of_recording(sender, spool)
         };
         self.sender.is_none_or(is_of_recording)
     }
@@ -94,6 +92,24 @@ impl Signals {
     /// Whether SIGCHLD was ignored before; the target inherits this.
     pub fn child_was_ignored(&self) -> bool {
         self.child_before.is_some_and(|before| before.sa_sigaction == libc::SIG_IGN)
+    }
+
+    /// Passes signals on to `target` while it runs, except those it has already. Returns how many
+    /// arrived, without those between processes of the recording in `spool`, which are not for
+    /// heaplab.
+    pub fn pass_on(&self, target: u32, runs: bool, spool: &Path) -> u32 {
+        let mut arrived_for_heaplab = 0;
+        while let Some(arrived) = self.next() {
+            let reached_target = arrived.reached_target(target, spool);
+            if reached_target && arrived.sender.is_some() {
+                continue;
+            }
+            arrived_for_heaplab += 1;
+            if !reached_target && runs {
+                send(target, arrived.signal);
+            }
+        }
+        arrived_for_heaplab
     }
 
     /// The next signal that has arrived.

@@ -32,8 +32,18 @@ pub fn exit_code(status: ExitStatus) -> u8 {
     status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1) as u8
 }
 
+/// The words of a command line as text.
+pub(crate) fn shown(command: &[OsString]) -> Vec<String> {
+    command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+/// The file of the program that a command line names; an error if it cannot be started.
+pub(crate) fn located(command: &[OsString]) -> Result<PathBuf, RecordError> {
+    locate(command.first().ok_or_else(|| RecordError::NotFound(String::new()))?)
+}
+
 /// The program's file; an error if it cannot be started.
-pub fn locate(program: &OsStr) -> Result<PathBuf, RecordError> {
+fn locate(program: &OsStr) -> Result<PathBuf, RecordError> {
     let search = std::env::var_os("PATH");
     let shown = || program.to_string_lossy().into_owned();
     let path = diagnose::find_program(program, search.as_deref())
@@ -84,21 +94,17 @@ pub fn start(
         environment.set("LD_PRELOAD", |before| preload::variable(object, before));
         environment.set(SPOOL_VARIABLE, |_| spool.as_os_str().to_owned());
     }
-    let mut child = as_it_would_run(path, command, signals, environment);
-    child.spawn().map_err(|error| RecordError::NotExecutable {
-        path: path.to_owned(),
-        reason: error.to_string(),
-    })
+    as_it_would_run(path, command, signals, environment)
 }
 
-/// `command` in `environment`, with the signal mask and ignored signals from before `signals` were
-/// taken.
+/// Starts `command` in `environment`, with the signal mask and ignored signals from before `signals`
+/// were taken.
 pub(crate) fn as_it_would_run(
     path: &Path,
     command: &[OsString],
     signals: &Signals,
     environment: Environment,
-) -> Command {
+) -> Result<Child, RecordError> {
     let mut child = Command::new(path);
     child.args(command.get(1..).unwrap_or_default());
     if let Some(name) = command.first() {
@@ -121,7 +127,10 @@ pub(crate) fn as_it_would_run(
             Ok(())
         });
     }
-    child
+    child.spawn().map_err(|error| RecordError::NotExecutable {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    })
 }
 
 /// How the target has ended; `None`: it runs. If another caller has waited for it, the end is

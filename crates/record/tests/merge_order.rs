@@ -56,14 +56,7 @@ fn merged_tables(
     files: impl FnOnce(&Path, u64),
 ) -> (Vec<Event>, Tables, Counts) {
     let folder = tempfile::tempdir().unwrap();
-    let settings = Settings {
-        stack_depth: 16,
-        ring_bytes: 65536,
-        first_ring_bytes: 65536,
-        nested_bytes: 4096,
-        mark_signal: 0,
-        flags: 0,
-    };
+    let settings = Settings { stack_depth: 16, ..Settings::default() };
     let control = ControlPage::create(folder.path(), settings).unwrap();
     control.tick();
     assert!(folder.path().join(CONTROL_FILE).exists());

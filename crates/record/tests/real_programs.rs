@@ -5,7 +5,7 @@ mod common;
 use common::{compile, counted, counted_events, options, record};
 use heaplab_record::finish::merge::Counts;
 use heaplab_record::mark;
-use heaplab_record::session::{self, Options, Progress};
+use heaplab_record::session::{self, Progress, RecordOptions};
 use heaplab_trace::tables::{Began, Ended};
 use heaplab_trace::{Flags, Op};
 use std::io::Write;
@@ -456,7 +456,7 @@ fn children_that_cannot_load_the_recorder_run_as_they_would() {
 /// Records the program of `options`. The program waits for the end of its standard input (the first
 /// path, with one byte) and writes to the second path when the wait begins. The input ends after
 /// heaplab has looked around a few times.
-fn looked_at(folder: &Path, options: &dyn Fn(&Path, &Path) -> Options) -> session::Recorded {
+fn looked_at(folder: &Path, options: &dyn Fn(&Path, &Path) -> RecordOptions) -> session::Recorded {
     let (fifo, ready) = (folder.join("fifo"), folder.join("ready"));
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let mut kept = Some(std::fs::File::options().read(true).write(true).open(&fifo).unwrap());
@@ -516,16 +516,7 @@ fn a_program_that_becomes_another_user_is_noticed() {
         eprintln!("skipped: only root can become another user");
         return;
     }
-    if !Command::new("setpriv")
-        .arg("--version")
-        .output()
-        .is_ok_and(|output| output.status.success())
-    {
-        assert!(
-            std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none_or(|value| value != "1"),
-            "setpriv is required"
-        );
-        eprintln!("skipped: there is no setpriv");
+    if !heaplab_oracle::has("setpriv") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -550,7 +541,7 @@ fn a_recording_that_leaves_children_leaves_them_alone() {
         "\"$0\" \"$1\" 0 & echo $! > \"$1.pid\"; while [ ! -e \"$2\" ]; do sleep 0.1; done; exit 4";
     let command: [&dyn AsRef<std::ffi::OsStr>; 6] =
         [&"sh", &"-c", &script, &program, &counts, &enough];
-    let options = Options { detach_children: true, ..options(folder.path(), &command) };
+    let options = RecordOptions { detach_children: true, ..options(folder.path(), &command) };
     // The shell ends when the child is well under way.
     let recorded = session::record(&options, &mut |_| {
         if counted(&counts)[5] == 1 {

@@ -47,7 +47,7 @@ fn session_options(
     folder: &std::path::Path,
     program: &std::path::Path,
     reports: bool,
-) -> heaplab_record::session::Options {
+) -> heaplab_record::session::RecordOptions {
     let spool = folder.join(format!("{reports}.spool"));
-    heaplab_record::session::Options { reports, spool, ..options(folder, &[&program]) }
+    heaplab_record::session::RecordOptions { reports, spool, ..options(folder, &[&program]) }
 }

@@ -75,10 +75,10 @@ pub fn analyse_for_page(
     let at_mark =
         |mark| MomentRequest { name: bundle.tables().mark_name(mark), at: At::Mark(mark as u32) };
     let moments = if moments.is_empty() { (0..marks).map(at_mark).collect() } else { moments };
-    let options = heaplab_profile::Options {
+    let options = heaplab_profile::ProfileOptions {
         moments,
         range_steps: limits::RANGE_STEPS,
-        ..heaplab_profile::Options::default()
+        ..heaplab_profile::ProfileOptions::default()
     };
     read(bundle, selection, Options { basis, ..Options::default() }, options, progress)
 }
@@ -108,7 +108,8 @@ pub fn analyse_with(
     adjust: impl FnOnce(Options) -> Options,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Analysis, TraceError> {
-    let options = heaplab_profile::Options { moments, ..heaplab_profile::Options::default() };
+    let options =
+        heaplab_profile::ProfileOptions { moments, ..heaplab_profile::ProfileOptions::default() };
     let detection = adjust(Options { basis, ..Options::default() });
     read(bundle, selection, detection, options, progress)
 }
@@ -118,7 +119,7 @@ fn read(
     bundle: &Bundle,
     selection: Selection,
     detection: Options,
-    options: heaplab_profile::Options,
+    options: heaplab_profile::ProfileOptions,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Analysis, TraceError> {
     let tables = bundle.tables();
@@ -132,7 +133,7 @@ fn read(
         ended: bundle.meta().cut.is_none() && ended(tables, process),
         ..detection
     });
-    let options = heaplab_profile::Options { remapped_from_bytes, ..options };
+    let options = heaplab_profile::ProfileOptions { remapped_from_bytes, ..options };
     let mut events = Watched::new(bundle, selection, progress)?;
     let profile = profile(tables, &mut events, &options, &mut detectors)
         .map_err(choose::of_recording(bundle))?;
@@ -180,7 +181,7 @@ pub fn profile_of(
     progress: &mut dyn FnMut(u64),
 ) -> Result<Profile, TraceError> {
     let mut events = Watched::new(bundle, selection, progress)?;
-    let options = heaplab_profile::Options::default();
+    let options = heaplab_profile::ProfileOptions::default();
     profile(bundle.tables(), &mut events, &options, &mut NoObserver)
         .map_err(choose::of_recording(bundle))
 }

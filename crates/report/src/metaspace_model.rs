@@ -12,7 +12,7 @@ use heaplab_metaspace::family::{Metaspace, plan};
 use heaplab_metaspace::old::{Heap11, Options11};
 use heaplab_metaspace::spec::Generation;
 use heaplab_profile::At;
-use heaplab_profile::choose::{self, ChooseError, Moment};
+use heaplab_profile::choose::{self, ChooseError, Chosen};
 use heaplab_replay::workload::Replayed;
 use heaplab_replay::{Driver, ReplayError, Touch};
 use heaplab_text::lines;
@@ -104,15 +104,15 @@ fn moment_ns(bundle: &Bundle, process: u32, wanted: Option<&str>) -> Result<u64,
     let tables = bundle.tables();
     let selection = Selection { process: Some(process) };
     Ok(match wanted.map(|text| choose::moment(tables, selection, text)).transpose()? {
-        None | Some(Moment::End) => u64::MAX,
-        Some(Moment::Peak) => not_there!(
+        None | Some(Chosen::End) => u64::MAX,
+        Some(Chosen::Peak) => not_there!(
             "--model takes marks, times and end: the peak of a model is another moment than the JVM's"
         ),
-        Some(Moment::At(At::Mark(row))) => {
+        Some(Chosen::At(At::Mark(row))) => {
             tables.marks.get(row as usize).map_or(0, |mark| mark.time_ns)
         }
-        Some(Moment::At(At::Time(time_ns))) => time_ns,
-        Some(Moment::At(At::Row(_))) => not_there!("--model takes marks, times and end"),
+        Some(Chosen::At(At::Time(time_ns))) => time_ns,
+        Some(Chosen::At(At::Row(_))) => not_there!("--model takes marks, times and end"),
     })
 }
 

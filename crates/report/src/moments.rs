@@ -59,7 +59,7 @@ pub fn requests(
 ) -> Result<(Vec<MomentRequest>, Vec<String>), ChooseError> {
     let (mut requests, mut notes) = (Vec::new(), Vec::new());
     for name in wanted {
-        if let choose::Moment::At(at) = choose::moment(tables, selection, name)? {
+        if let choose::Chosen::At(at) = choose::moment(tables, selection, name)? {
             if matches!(at, At::Time(time) if time > 0) && duration_ns == 0 {
                 not_there!(
                     "`{name}` is a time, and this workload has no time stamps: name peak, end or a mark"

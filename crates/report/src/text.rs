@@ -14,6 +14,7 @@ use heaplab_text::lines;
 use heaplab_text::paint::{Look, Paint};
 use heaplab_text::words::{bytes, copied, count, duration, percent, plural};
 use heaplab_trace::NOTICED_AT_COLLECTION;
+use heaplab_trace::bundle::Meta;
 use heaplab_trace::tables::{Ended, Tables, process_label};
 
 /// The whole report.
@@ -67,13 +68,15 @@ fn on(basis: Basis) -> String {
     }
 }
 
+/// The program's name as the title.
+fn title(paint: &mut Paint, meta: &Meta) {
+    let is_known = !meta.program.is_empty();
+    paint.title(if is_known { &meta.program } else { "(the program's name is not known)" });
+}
+
 fn header(paint: &mut Paint, report: &Report<'_>) {
-    let (meta, tables) = (report.meta, report.tables);
-    paint.title(if meta.program.is_empty() {
-        "(the program's name is not known)"
-    } else {
-        &meta.program
-    });
+    let meta = report.meta;
+    title(paint, meta);
     for sentence in &report.findings.lead {
         paint.item("", sentence);
     }
@@ -113,6 +116,12 @@ fn header(paint: &mut Paint, report: &Report<'_>) {
             &format!("deaths noticed at collections{apart}: until then an object counts as live"),
         );
     }
+    process(paint, report);
+}
+
+/// The process of the report, among the others of the recording.
+fn process(paint: &mut Paint, report: &Report<'_>) {
+    let tables = report.tables;
     let Some(row) = report.process else {
         if tables.processes.len() > 1 {
             paint.wrapped("", &format!("all {} processes together", tables.processes.len()));

@@ -1,7 +1,9 @@
 //! Writes a heap of your own, the lists of a small interpreter, as a snapshot that DevTools opens.
 //! `cargo run --package heaplab-snapshot --example embedder > lists.heapsnapshot`
 
-use heaplab_snapshot::generate::{Description, EdgeSink, Embedder, NameSink, Options, generate};
+use heaplab_snapshot::generate::{
+    Description, EdgeSink, Embedder, GeneratorOptions, NameSink, generate,
+};
 use heaplab_snapshot::write::{edge_type, node_type};
 
 /// A cell of a list: a name and references to other cells.
@@ -47,7 +49,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         cell("page", &[1]),
     ];
     let out = std::io::stdout().lock();
-    let (_, profile) = generate(&mut Interpreter(cells), out, Options::default())?;
+    let (_, profile) = generate(&mut Interpreter(cells), out, GeneratorOptions::default())?;
     eprintln!("{} bytes", profile.file_bytes);
     Ok(())
 }

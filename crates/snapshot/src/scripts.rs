@@ -36,11 +36,6 @@ impl Scripts {
         Scripts { names }
     }
 
-    /// Names that are known already.
-    pub fn from_names(names: impl IntoIterator<Item = (u32, String)>) -> Scripts {
-        Scripts { names: names.into_iter().collect() }
-    }
-
     /// The name of the script with that number.
     pub fn name(&self, script_id: u32) -> Option<&str> {
         self.names.get(&script_id).map(String::as_str)

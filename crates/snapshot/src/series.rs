@@ -5,7 +5,7 @@
 use crate::analysis::{Analysis, Interface};
 use crate::diff::{Growth, Point, growing};
 use crate::growth::Candidates;
-use crate::session::{Moment, Session};
+use crate::session::{Session, SnapshotIds};
 
 /// A series during reading.
 #[derive(Default)]
@@ -14,7 +14,7 @@ pub struct Series {
     points: Vec<Point>,
     totals: Vec<u64>,
     candidates: Candidates,
-    newer: Option<Moment>,
+    newer: Option<SnapshotIds>,
     is_broken: bool,
 }
 
@@ -38,7 +38,7 @@ impl Series {
         self.points.push(Point::of(analysis, interfaces));
         self.totals.push(analysis.total_bytes());
         self.candidates.older(analysis);
-        let moment = Moment::of(analysis.snapshot());
+        let moment = SnapshotIds::of(analysis.snapshot());
         let newer = self.newer.take();
         self.is_broken |= newer.is_some_and(|newer| Session::of(&moment, &newer).is_broken());
         self.newer = Some(moment);

@@ -22,7 +22,7 @@ const CHANGED_MAX: f64 = 0.005;
 
 /// A file's ids with their types, 5 bytes an object: all that a comparison needs.
 #[derive(Clone, Debug)]
-pub struct Moment {
+pub struct SnapshotIds {
     /// In their order.
     ids: Vec<u32>,
     /// Of each id.
@@ -34,16 +34,16 @@ pub struct Moment {
     rises: bool,
 }
 
-impl Moment {
+impl SnapshotIds {
     /// Of a file that is read.
-    pub fn of(snapshot: &Snapshot) -> Moment {
+    pub fn of(snapshot: &Snapshot) -> SnapshotIds {
         let graph = &snapshot.graph;
         let mut keys: Vec<u64> = graph
             .nodes()
             .map(|node| u64::from(graph.id(node)) << 8 | u64::from(graph.node_type(node).0))
             .collect();
         keys.sort_unstable();
-        Moment {
+        SnapshotIds {
             ids: keys.iter().map(|key| (key >> 8) as u32).collect(),
             types: keys.iter().map(|key| NodeType(*key as u8)).collect(),
             type_names: snapshot.header.meta.node_types.clone(),
@@ -80,7 +80,7 @@ pub struct Session {
 
 impl Session {
     /// Looks at two files.
-    pub fn of(older: &Moment, newer: &Moment) -> Session {
+    pub fn of(older: &SnapshotIds, newer: &SnapshotIds) -> Session {
         let mut session = Session { newer_is_first: newer.rises, ..Session::default() };
         let stride = newer.ids.len().div_ceil(SAMPLES).max(1);
         for (id, kind) in newer.ids.iter().zip(&newer.types).step_by(stride) {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     fn of(older: &[(u64, u8)], newer: &[(u64, u8)]) -> Session {
-        let moment = |nodes| Moment::of(&Snapshot::read(&file(nodes)).unwrap());
+        let moment = |nodes| SnapshotIds::of(&Snapshot::read(&file(nodes)).unwrap());
         Session::of(&moment(older), &moment(newer))
     }
 

@@ -2,7 +2,7 @@
 //! allocator calls, except for tables that double.
 
 use heaplab_snapshot::generate::{
-    Description, EdgeSink, Embedder, NameSink, Options, Position, generate,
+    Description, EdgeSink, Embedder, GeneratorOptions, NameSink, Position, generate,
 };
 use heaplab_snapshot::write::{EdgeName, edge_type, node_type};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -132,7 +132,7 @@ impl Embedder for Heap {
 fn calls_of(objects: u64) -> u64 {
     let mut heap = Heap::new(objects);
     let before = CALLS.with(Cell::get);
-    let (_, profile) = generate(&mut heap, std::io::sink(), Options::default()).unwrap();
+    let (_, profile) = generate(&mut heap, std::io::sink(), GeneratorOptions::default()).unwrap();
     let calls = CALLS.with(Cell::get) - before;
     assert_eq!(profile.nodes, objects);
     calls

@@ -4,7 +4,7 @@
 use flate2::read::GzDecoder;
 use heaplab_snapshot::analysis::{Analysis, Filter, Options, PathLimits, RULES_VERSION};
 use heaplab_snapshot::index::{self, IndexError, Indexed, Key};
-use heaplab_snapshot::session::Moment;
+use heaplab_snapshot::session::SnapshotIds;
 use heaplab_snapshot::shortest_paths::ShortestPaths;
 use heaplab_snapshot::summary::Summary;
 use heaplab_snapshot::{ReadOptions, Snapshot, diff};
@@ -116,7 +116,7 @@ fn asked(analysis: &Analysis) -> String {
     for filter in [Filter::RetainedByContexts, Filter::SharedByNativeContexts] {
         said += &format!("{:?}\n", analysis.filtered_classes(filter));
     }
-    said += &format!("{:?}\n", Moment::of(snapshot));
+    said += &format!("{:?}\n", SnapshotIds::of(snapshot));
     said += &format!("{:?}\n", diff::compare(analysis, analysis).len());
     said
 }

@@ -5,8 +5,8 @@
 //! reading, at most [`EXPANSION_LIMIT`]-fold.
 //!
 //! A trace that frees a block it never allocated is refused, because every measurement of it would
-//! be wrong. With [`Options::lenient`] such lines are dropped, counted, and named in `meta.losses`,
-//! and so is a last line without a line feed.
+//! be wrong. With [`ImportOptions::lenient`] such lines are dropped, counted, and named in
+//! `meta.losses`, and so is a last line without a line feed.
 
 mod android;
 mod dmd;
@@ -53,9 +53,9 @@ pub enum Format {
     Dmd,
 }
 
-/// Options of an import.
+/// ImportOptions of an import.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct ImportOptions {
     /// Source of the bytes, for messages and `meta.program`.
     pub name: PathBuf,
     /// Drop lines that contradict the order of events, and a last line that may have been cut, and
@@ -76,7 +76,7 @@ pub struct Imported {
 pub fn import(
     input: impl BufRead,
     format: Option<Format>,
-    options: &Options,
+    options: &ImportOptions,
     sink: &mut impl EventSink,
 ) -> Result<Imported, TraceError> {
     let mut input = expand(input, options)?;
@@ -102,7 +102,7 @@ pub fn import(
 
 /// The error for a trace that begins with these bytes, in an unknown format; `others` are formats
 /// that the caller knows.
-pub fn unknown(start: &[u8], options: &Options, others: &str) -> TraceError {
+pub fn unknown(start: &[u8], options: &ImportOptions, others: &str) -> TraceError {
     let comma = if others.is_empty() { "" } else { ", " };
     TraceError::Malformed {
         path: options.name.clone(),
@@ -120,7 +120,7 @@ pub fn unknown(start: &[u8], options: &Options, others: &str) -> TraceError {
 /// What `import` fails with.
 pub fn with_lines<R: BufRead>(
     input: R,
-    options: &Options,
+    options: &ImportOptions,
     import: impl FnOnce(&mut Lines<R>) -> Result<Imported, TraceError>,
 ) -> Result<Imported, TraceError> {
     let mut lines = Lines::new(input, &options.name);
@@ -196,7 +196,7 @@ fn number(text: &str) -> bool {
 /// It cannot be read.
 pub fn expand<'a>(
     input: impl BufRead + 'a,
-    options: &Options,
+    options: &ImportOptions,
 ) -> Result<Box<dyn BufRead + 'a>, TraceError> {
     expanded(input).map_err(TraceError::io(&options.name, "read"))
 }

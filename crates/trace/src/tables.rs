@@ -151,6 +151,17 @@ pub struct Mark {
     pub process: Option<u32>,
 }
 
+/// A moment named from outside during a recording: a mark to be set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedMoment {
+    /// Its name.
+    pub name: String,
+    /// ns since the recording began.
+    pub time_ns: u64,
+    /// The process it concerns; `None`: all.
+    pub pid: Option<u32>,
+}
+
 /// The process's memory as the system saw it at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Sample {

@@ -1,24 +1,10 @@
 //! Bundles in other tools: DuckDB and pandas read the same numbers, and the document's SQL runs.
 
 use heaplab_trace::bundle::{Bundle, BundleWriter, Selection};
-use heaplab_trace::import::{self, Options};
+use heaplab_trace::import::{self, ImportOptions};
 use heaplab_trace::{EventSource, Op};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-
-/// A Python with duckdb, pandas and pyarrow: the one named by HEAPLAB_PYTHON, or python3.
-fn python() -> Option<PathBuf> {
-    let python =
-        PathBuf::from(std::env::var_os("HEAPLAB_PYTHON").unwrap_or_else(|| "python3".into()));
-    let probe = Command::new(&python).args(["-c", "import duckdb, pandas, pyarrow"]).output();
-    if probe.is_ok_and(|output| output.status.success()) {
-        return Some(python);
-    }
-    let required = std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_some();
-    assert!(!required, "{} lacks duckdb, pandas or pyarrow (set HEAPLAB_PYTHON)", python.display());
-    eprintln!("skipped: {} lacks duckdb, pandas or pyarrow (set HEAPLAB_PYTHON)", python.display());
-    None
-}
 
 fn read_by_python(python: &Path, bundle: &Path) -> serde_json::Value {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -33,12 +19,12 @@ fn read_by_python(python: &Path, bundle: &Path) -> serde_json::Value {
 
 #[test]
 fn duckdb_and_pandas_read_what_was_written() {
-    let Some(python) = python() else { return };
+    let Some(python) = heaplab_oracle::python("duckdb, pandas, pyarrow") else { return };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("git.heaplab");
     let text: &[u8] = include_bytes!("data/git-pack-objects.txt.gz");
     let mut writer = BundleWriter::create(&path).unwrap();
-    let imported = import::import(text, None, &Options::default(), &mut writer).unwrap();
+    let imported = import::import(text, None, &ImportOptions::default(), &mut writer).unwrap();
     writer.finish(&imported.tables, imported.meta).unwrap();
 
     let bundle = Bundle::open(&path).unwrap();
@@ -79,7 +65,7 @@ fn duckdb_and_pandas_read_what_was_written() {
 
 #[test]
 fn every_kind_of_column_is_read() {
-    let Some(python) = python() else { return };
+    let Some(python) = heaplab_oracle::python("duckdb, pandas, pyarrow") else { return };
     let read = read_by_python(
         &python,
         &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/version-1.bundle"),

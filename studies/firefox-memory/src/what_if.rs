@@ -46,7 +46,7 @@ const ALLOCATORS: [Allocator; 2] = [Allocator::Jemalloc, Allocator::Mimalloc];
 
 impl Asked {
     fn of(tables: &Tables, source: &mut impl EventSource) -> Result<Asked> {
-        let options = heaplab_profile::Options::default();
+        let options = heaplab_profile::ProfileOptions::default();
         let profile: Profile = profile(tables, source, &options, &mut NoObserver)?;
         let usable = |allocator: Allocator| {
             let sizes = profile.sizes.iter();

@@ -201,7 +201,8 @@ fn analyse(
 ) -> Result<(Profile, Findings)> {
     let mut detectors =
         Detectors::new(Options { basis: Some(Basis::Table(allocator)), ..Options::default() });
-    let profile = profile(tables, source, &heaplab_profile::Options::default(), &mut detectors)?;
+    let profile =
+        profile(tables, source, &heaplab_profile::ProfileOptions::default(), &mut detectors)?;
     let findings = detectors.finish(tables, &profile);
     Ok((profile, findings))
 }

@@ -7,7 +7,7 @@
 
 use anyhow::Result;
 use heaplab_snapshot::generate::{
-    Description, EdgeSink, Embedder, NameSink, Options, Position, Positions, generate,
+    Description, EdgeSink, Embedder, GeneratorOptions, NameSink, Position, Positions, generate,
 };
 use heaplab_snapshot::names::Hash;
 use heaplab_snapshot::write::{edge_type, node_type};
@@ -129,7 +129,7 @@ fn run(hash: Hash, positions: Positions) -> Result<Taken> {
     let mut taken = Taken { time: Duration::MAX, slots: 0, source_bytes: 0 };
     for _ in 0..RUNS {
         let mut heap = Minified { source: FUNCTION_SOURCE.repeat(FUNCTIONS as usize).into_bytes() };
-        let options = Options { hash, positions, names_in_generation: true };
+        let options = GeneratorOptions { hash, positions, names_in_generation: true };
         let before = processor_time();
         let (sink, profile) = generate(&mut heap, Beginning::default(), options)?;
         let generation = sink.0.unwrap_or_else(processor_time).saturating_sub(before);

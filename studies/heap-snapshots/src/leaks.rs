@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use heaplab_snapshot::Snapshot;
 use heaplab_snapshot::analysis::{Analysis, Options};
 use heaplab_snapshot::leaks::{Born, Leaks};
-use heaplab_snapshot::session::Moment;
+use heaplab_snapshot::session::SnapshotIds;
 use serde::Deserialize;
 use std::fs;
 use std::path::Path;
@@ -88,9 +88,9 @@ fn ours_place(files: &Path, way: &Way) -> Result<Option<usize>> {
     let (base, target, last) = (read("base")?, read("target")?, read("final")?);
     let snapshot = Snapshot::read(&last)?;
     let born = Born::between(
-        &Moment::of(&Snapshot::read(&base)?),
-        &Moment::of(&Snapshot::read(&target)?),
-        &Moment::of(&snapshot),
+        &SnapshotIds::of(&Snapshot::read(&base)?),
+        &SnapshotIds::of(&Snapshot::read(&target)?),
+        &SnapshotIds::of(&snapshot),
     )?;
     let analysis = Analysis::of(&snapshot, &Options::default());
     let leaks = Leaks::of(&analysis, &born, |_| true);

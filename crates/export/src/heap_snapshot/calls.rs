@@ -4,7 +4,7 @@
 //! of their own, and equal frames (function, file, line) under the same caller are one, as in the
 //! other formats. Threads are no level: one function is one node for all threads.
 
-use super::forest::{Branch, Branches, Leaf, branch_id, leaf_id};
+use super::forest::{Branch, Branches, Leaf, branch_id};
 use crate::LiveBlock;
 use crate::stacks::{NO_STACK_LABEL, functions};
 use heaplab_snapshot::write::node_type;
@@ -122,19 +122,6 @@ impl<'a> Calls<'a> {
             leaves.extend(Leaf::parts(branch, block.object, block.size));
         }
         (Calls { tables, tree, rows, program }, leaves)
-    }
-
-    /// Whether ids shared by all files of the recording fit into 32 bits.
-    pub fn ids_last(&self, leaves: &[Leaf], objects_born: u64) -> bool {
-        let born = leaves
-            .iter()
-            .map(|leaf| leaf.object.saturating_add(1))
-            .max()
-            .unwrap_or(0)
-            .max(objects_born);
-        let parts = leaves.iter().filter(|leaf| leaf.part > 0).count() as u64;
-        leaf_id(born) <= u64::from(u32::MAX)
-            && self.ids_end().saturating_add(2 * parts) <= u64::from(u32::MAX)
     }
 
     /// Its number among the places of all processes' call trees.

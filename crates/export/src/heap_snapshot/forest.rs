@@ -72,6 +72,10 @@ pub(super) trait Branches {
     fn leaf_kind(&self, leaf: &Leaf) -> u32;
     /// The name of blocks of this kind.
     fn leaf_name(&self, kind: u32) -> String;
+    /// Whether all files of the recording give branches the same numbers.
+    fn numbers_last(&self) -> bool {
+        true
+    }
     /// The first id not used by branches.
     fn ids_end(&self) -> u64;
 }
@@ -103,8 +107,14 @@ enum What {
 }
 
 impl<B: Branches> Forest<B> {
-    /// Sorts the leaves. If ids do not last, nodes are numbered in this order.
-    pub fn new(branches: B, mut leaves: Vec<Leaf>, root_name: String, ids_last: bool) -> Forest<B> {
+    /// Sorts the leaves. If ids do not last (with those of all `objects_born` they exceed 32 bits),
+    /// nodes are numbered in this order.
+    pub fn new(
+        branches: B,
+        mut leaves: Vec<Leaf>,
+        root_name: String,
+        objects_born: u64,
+    ) -> Forest<B> {
         leaves.sort_unstable();
         let count = branches.len();
         let leaf_starts = (0..=count as u32)
@@ -127,6 +137,10 @@ impl<B: Branches> Forest<B> {
             .map(|leaf| (leaf.object, leaf.part))
             .collect();
         parts.sort_unstable();
+        let objects = leaves.iter().map(|leaf| leaf.object.saturating_add(1));
+        let born = objects.fold(objects_born, u64::max);
+        let ids_end = branches.ids_end().saturating_add(2 * parts.len() as u64);
+        let ids_last = branches.numbers_last() && leaf_id(born).max(ids_end) <= u64::from(u32::MAX);
         Forest {
             branches,
             root_name,

@@ -7,7 +7,7 @@
 //! `(free blocks)` that were given back, `(free)` in current chunks, `(waste)` in retired ones, and
 //! `(free chunks)`. The words are those of `jcmd VM.metaspace`.
 
-use super::forest::{Branch, Branches, Forest, Leaf, branch_id, leaf_id};
+use super::forest::{Branch, Branches, Forest, Leaf, branch_id};
 use super::{Written, write_forest};
 use crate::{About, ExportError};
 use heaplab_jvm::ChunkOp;
@@ -47,9 +47,8 @@ impl MetaspaceSnapshot<'_> {
     /// `out` fails, or the format cannot number all nodes.
     pub fn write(&self, out: &mut impl Write) -> Result<Written, ExportError> {
         let (loaders, leaves) = Loaders::of(self);
-        let ids_last = loaders.ids_last(&leaves, self.objects_born);
         let root_name = format!("{}, metaspace at {}", self.about.program, self.moment);
-        write_forest(Forest::new(loaders, leaves, root_name, ids_last), out)
+        write_forest(Forest::new(loaders, leaves, root_name, self.objects_born), out)
     }
 }
 
@@ -213,19 +212,6 @@ impl<'a> Loaders<'a> {
             }
         }
     }
-
-    fn ids_last(&self, leaves: &[Leaf], objects_born: u64) -> bool {
-        let born = leaves
-            .iter()
-            .map(|leaf| leaf.object.saturating_add(1))
-            .max()
-            .unwrap_or(0)
-            .max(objects_born);
-        let parts = leaves.iter().filter(|leaf| leaf.part > 0).count() as u64;
-        self.rows.iter().all(|row| row.number < self.numbers.end)
-            && leaf_id(born) <= u64::from(u32::MAX)
-            && self.ids_end().saturating_add(2 * parts) <= u64::from(u32::MAX)
-    }
 }
 
 impl Branches for Loaders<'_> {
@@ -283,6 +269,10 @@ impl Branches for Loaders<'_> {
             .frames_of(stack)
             .next()
             .map_or_else(|| "block".into(), |frame| self.tables.frame_label(frame))
+    }
+
+    fn numbers_last(&self) -> bool {
+        self.rows.iter().all(|row| row.number < self.numbers.end)
     }
 
     fn ids_end(&self) -> u64 {

@@ -43,7 +43,7 @@ pub use walked_heap::WalkedHeap;
 use crate::{About, ExportError, LiveBlocks};
 use calls::Calls;
 use forest::{Branches, Forest};
-use heaplab_snapshot::generate::{Options, Profile, generate};
+use heaplab_snapshot::generate::{GeneratorOptions, Profile, generate};
 use heaplab_trace::tables::Tables;
 use std::io::Write;
 
@@ -80,8 +80,7 @@ impl HeapSnapshot<'_> {
     pub fn write(self, out: &mut impl Write) -> Result<Written, ExportError> {
         let root_name = format!("{} at {}", self.about.program, self.moment);
         let (calls, leaves) = Calls::of(self.tables, self.blocks.blocks, &self.about.program);
-        let ids_last = calls.ids_last(&leaves, self.objects_born);
-        write_forest(Forest::new(calls, leaves, root_name, ids_last), out)
+        write_forest(Forest::new(calls, leaves, root_name, self.objects_born), out)
     }
 }
 
@@ -89,6 +88,6 @@ fn write_forest(
     mut forest: Forest<impl Branches>,
     out: &mut impl Write,
 ) -> Result<Written, ExportError> {
-    let (_, profile) = generate(&mut forest, out, Options::default())?;
+    let (_, profile) = generate(&mut forest, out, GeneratorOptions::default())?;
     Ok(Written { profile, ids_last: forest.ids_last() })
 }

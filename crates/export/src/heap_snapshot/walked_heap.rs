@@ -19,7 +19,7 @@
 //!   chunk that moved from one arena to another is another chunk.
 
 use super::calls::called;
-use super::forest::{Branch, Branches, Forest, Leaf, NODE_BYTES_MAX, branch_id, leaf_id};
+use super::forest::{Branch, Branches, Forest, Leaf, NODE_BYTES_MAX, branch_id};
 use super::{Written, write_forest};
 use crate::{About, ExportError, LiveBlock};
 use heaplab_heap::{Part, Region, Role};
@@ -66,8 +66,7 @@ impl WalkedHeap<'_> {
         let root_name = format!("{}, {} at {}", self.about.program, self.heap, self.moment);
         self.blocks.sort_unstable_by_key(|(address, _)| *address);
         let (rows, leaves) = Rows::of(&self);
-        let ids_last = rows.ids_last(&leaves, self.objects_born);
-        write_forest(Forest::new(rows, leaves, root_name, ids_last), out)
+        write_forest(Forest::new(rows, leaves, root_name, self.objects_born), out)
     }
 }
 
@@ -313,18 +312,6 @@ impl<'a> Rows<'a> {
             number = (number + 1) % NUMBERS;
         }
         number
-    }
-
-    fn ids_last(&self, leaves: &[Leaf], objects_born: u64) -> bool {
-        let born = leaves
-            .iter()
-            .map(|leaf| leaf.object.saturating_add(1))
-            .max()
-            .unwrap_or(0)
-            .max(objects_born);
-        let parts = leaves.iter().filter(|leaf| leaf.part > 0).count() as u64;
-        leaf_id(born) <= u64::from(u32::MAX)
-            && self.ids_end().saturating_add(2 * parts) <= u64::from(u32::MAX)
     }
 }
 

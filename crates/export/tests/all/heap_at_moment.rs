@@ -5,7 +5,7 @@ use heaplab_arena::Arenas;
 use heaplab_export::{About, HeapAtMoment};
 use heaplab_heap::structure;
 use heaplab_metaspace::Metaspaces;
-use heaplab_profile::{NoObserver, Options, profile};
+use heaplab_profile::{NoObserver, ProfileOptions, profile};
 use heaplab_replay::{Families, Of};
 use heaplab_snapshot::{Snapshot, analysis, analysis::Analysis};
 use heaplab_trace::bundle::{Bundle, BundleWriter, Selection};
@@ -21,8 +21,8 @@ fn imported(folder: &Path) -> Bundle {
         std::fs::read(root().join("crates/jvm/tests/data/jvm-log/jdk-17.0.15.log.gz")).unwrap();
     let imported = folder.join("jvm.heaplab");
     let mut writer = BundleWriter::create(&imported).unwrap();
-    let found =
-        heaplab_jvm::import(&log[..], None, &import::Options::default(), &mut writer).unwrap();
+    let found = heaplab_jvm::import(&log[..], None, &import::ImportOptions::default(), &mut writer)
+        .unwrap();
     writer.finish(&found.tables, found.meta).unwrap();
     Bundle::open(&imported).unwrap()
 }
@@ -35,9 +35,13 @@ fn root() -> PathBuf {
 /// the file.
 fn check(bundle: &Bundle, names: &[&str]) {
     let (tables, all) = (bundle.tables(), Selection::default());
-    let profile =
-        profile(tables, &mut bundle.events(all).unwrap(), &Options::default(), &mut NoObserver)
-            .unwrap();
+    let profile = profile(
+        tables,
+        &mut bundle.events(all).unwrap(),
+        &ProfileOptions::default(),
+        &mut NoObserver,
+    )
+    .unwrap();
     for (name, (at, is_end)) in names
         .iter()
         .flat_map(|name| [(&profile.peak, false), (&profile.end, true)].map(|at| (*name, at)))

@@ -21,7 +21,7 @@ const LOGS: [&[u8]; 3] = [
 fn recorded(log: &[u8]) -> (Vec<Event>, Tables) {
     let mut events = Vec::new();
     let imported =
-        heaplab_jvm::import(log, None, &import::Options::default(), &mut events).unwrap();
+        heaplab_jvm::import(log, None, &import::ImportOptions::default(), &mut events).unwrap();
     (events, imported.tables)
 }
 

@@ -2,7 +2,7 @@
 //! hostile names, stacks with equal text, reallocation, bytes without a stack, a mark.
 
 use heaplab_export::{About, Detail, Export, Format, InUseAt};
-use heaplab_profile::{At, MomentRequest, Options, Profile, profile};
+use heaplab_profile::{At, MomentRequest, Profile, ProfileOptions, profile};
 use heaplab_trace::{
     Event, Flags, Op,
     source::Slice,
@@ -111,7 +111,7 @@ pub fn with_export<T>(
     moment: InUseAt,
     look: impl FnOnce(&Export<'_>, &Profile) -> T,
 ) -> T {
-    let mut options = Options::default();
+    let mut options = ProfileOptions::default();
     options.moments.push(MomentRequest { name: "open \"shop\"".into(), at: At::Mark(0) });
     let mut detail = Detail::new(events.iter().any(|event| event.time_ns > 0));
     let profile = profile(tables, &mut Slice(events), &options, &mut detail).unwrap();

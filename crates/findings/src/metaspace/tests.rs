@@ -2,12 +2,12 @@
 
 use super::*;
 use heaplab_jvm::{At, Reclaim, Report, import, report};
-use heaplab_trace::import::Options;
+use heaplab_trace::import::ImportOptions;
 use heaplab_trace::source::Slice;
 
 fn reported(log: &[u8]) -> Report {
     let mut events = Vec::new();
-    let imported = import(log, None, &Options::default(), &mut events).unwrap();
+    let imported = import(log, None, &ImportOptions::default(), &mut events).unwrap();
     report(&imported.tables, &mut Slice(&events), 0, At::End).unwrap()
 }
 

@@ -94,7 +94,7 @@ impl Program {
         let profile = profile(
             &self.tables,
             &mut Slice(&self.events),
-            &heaplab_profile::Options::default(),
+            &heaplab_profile::ProfileOptions::default(),
             &mut detectors,
         )
         .unwrap();

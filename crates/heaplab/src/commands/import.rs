@@ -6,7 +6,7 @@ use heaplab_jvm::FormatName;
 use heaplab_terminal::progress::{self, ProgressBar};
 use heaplab_text::words::plural;
 use heaplab_trace::bundle::{Bundle, BundleWriter};
-use heaplab_trace::import::Options;
+use heaplab_trace::import::ImportOptions;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -94,7 +94,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let (input, progress) = open_all(files)?;
     let begin = if args.force { BundleWriter::replace } else { BundleWriter::create };
     let mut writer = begin(&args.output)?;
-    let options = Options { name: name.clone(), lenient: args.lenient };
+    let options = ImportOptions { name: name.clone(), lenient: args.lenient };
     let imported = heaplab_jvm::import(input, format.format(), &options, &mut writer);
     progress.finish_and_clear();
     let mut imported = imported?;

@@ -127,7 +127,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.ocaml {
         return record_ocaml(&args, output);
     }
-    let options = session::Options {
+    let options = session::RecordOptions {
         command: args.command.clone(),
         spool: spool_of(&output),
         stack_depth: args.stack_depth,
@@ -159,7 +159,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
         bail!("nothing was recorded: {reason}");
     }
-    let options = finish::Options {
+    let options = finish::FinishOptions {
         index: Some(recorded.index.clone()),
         replace: args.force,
         ..args.contents.options()
@@ -188,7 +188,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
 /// Records a JVM's metaspace.
 fn record_jvms(args: &Args, output: PathBuf, mut claim: Option<output::Claim>) -> Result<ExitCode> {
     let bar = args.bar();
-    let options = jvm::Options {
+    let options = jvm::JvmOptions {
         command: args.command.clone(),
         output,
         replace: args.force,
@@ -223,7 +223,7 @@ fn record_nodes(
     mut claim: Option<output::Claim>,
 ) -> Result<ExitCode> {
     let bar = args.bar();
-    let options = node::Options {
+    let options = node::NodeOptions {
         command: args.command.clone(),
         output,
         replace: args.force,

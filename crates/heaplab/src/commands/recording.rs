@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use heaplab_record::finish::unfinished::what_is_kept;
-use heaplab_record::finish::{self, Finished, Options, Progress};
+use heaplab_record::finish::{self, FinishOptions, Finished, Progress};
 use heaplab_record::interrupts;
 use heaplab_record::output;
 use heaplab_record::summary::Summary;
@@ -25,11 +25,11 @@ pub struct Contents {
 
 impl Contents {
     /// As the library takes it.
-    pub fn options(&self) -> Options {
-        Options {
+    pub fn options(&self) -> FinishOptions {
+        FinishOptions {
             symbols: (!self.no_symbols).then(heaplab_symbols::Options::default),
             addresses: self.addresses,
-            ..Options::default()
+            ..FinishOptions::default()
         }
     }
 }
@@ -41,7 +41,7 @@ pub struct Finishing {
     /// The bundle.
     pub output: PathBuf,
     /// What goes into the bundle.
-    pub options: Options,
+    pub options: FinishOptions,
     /// Show no progress.
     pub quiet: bool,
     /// Leave the spool where it is.

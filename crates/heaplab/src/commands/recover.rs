@@ -3,7 +3,7 @@
 use super::recording::{self, Finishing};
 use anyhow::{Result, bail};
 use heaplab_record::summary::Summary;
-use heaplab_record::{control, finish::Options, jvm, mark::spool_of, node, output};
+use heaplab_record::{control, finish::FinishOptions, jvm, mark::spool_of, node, output};
 use heaplab_terminal::bus::{self, Mapped};
 use heaplab_text::shell::quoted;
 use std::path::PathBuf;
@@ -71,7 +71,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let finished = recording::finish(&Finishing {
         spool,
         output,
-        options: Options { replace: args.force, ..args.contents.options() },
+        options: FinishOptions { replace: args.force, ..args.contents.options() },
         quiet,
         keep_spool: args.keep_spool,
     })?;

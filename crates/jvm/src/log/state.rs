@@ -14,8 +14,8 @@ use hashbrown::HashMap;
 use heaplab_text::words::so_many;
 use heaplab_trace::bundle::Meta;
 use heaplab_trace::import::lines::shown;
-use heaplab_trace::import::{Imported, Options};
-use heaplab_trace::tables::{Arena, Mark, Process, StackNode, Tables, Thread};
+use heaplab_trace::import::{ImportOptions, Imported};
+use heaplab_trace::tables::{Arena, Mark, NamedMoment, Process, StackNode, Tables, Thread};
 use heaplab_trace::{Event, EventSink, Family, ObjectId, Op, StackId, TraceError};
 use jvm::{Jvm, UnderWay};
 use std::collections::VecDeque;
@@ -45,21 +45,10 @@ pub struct Counts {
     pub committed_peak_bytes: u64,
 }
 
-/// A moment named from outside during the recording.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamedMoment {
-    /// Its name.
-    pub name: String,
-    /// Its time, on the log's clock less the origin (see [`Importer::recorded`]).
-    pub time_ns: u64,
-    /// The process it concerns; `None`: all.
-    pub pid: Option<u32>,
-}
-
 /// Turns the lines of a log into events.
 #[derive(Debug)]
 pub struct Importer {
-    options: Options,
+    options: ImportOptions,
     out: Imported,
     /// The JVM of the last line, and its pid, if lines have one.
     jvm: Jvm,
@@ -91,7 +80,7 @@ struct Saw {
 
 impl Importer {
     /// An importer before the first line.
-    pub fn new(options: &Options) -> Importer {
+    pub fn new(options: &ImportOptions) -> Importer {
         let tables = Tables {
             stacks: vec![StackNode::default()],
             arenas: vec![Arena { kind: "malloc".into(), ..Arena::default() }],

@@ -1,11 +1,12 @@
 //! Real logs of JDK 17 and 25, and small ones broken in every way a log breaks.
 
+use super::Importer;
 use super::message::{Message, parse};
-use super::{Importer, NamedMoment};
 use crate::ChunkOp;
 use crate::{Format, import};
-use heaplab_trace::import::{Imported, Options};
+use heaplab_trace::import::{ImportOptions, Imported};
 use heaplab_trace::order::OrderChecker;
+use heaplab_trace::tables::NamedMoment;
 use heaplab_trace::{Event, Flags, Op, TraceError};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ const JDK17: &[u8] = include_bytes!("../../tests/data/jvm-log/jdk-17.0.15.log.gz
 const JDK25: &[u8] = include_bytes!("../../tests/data/jvm-log/jdk-25.0.2.log.gz");
 
 fn imported(text: &[u8], lenient: bool) -> Result<(Vec<Event>, Imported), TraceError> {
-    let options = Options { name: "jvm.log".into(), lenient };
+    let options = ImportOptions { name: "jvm.log".into(), lenient };
     let mut events = Vec::new();
     let imported = import(text, None, &options, &mut events)?;
     let mut checker = OrderChecker::new("imported", &imported.tables);
@@ -281,7 +282,7 @@ fn jvms_of_one_log_are_told_apart() {
         [250ns][72][5] Arena @0x0a0 (non-class sm): : dies.\n";
     let moment = |name: &str, time_ns, pid| NamedMoment { name: name.into(), time_ns, pid };
     let moments = vec![moment("loaded", 105, Some(72)), moment("over", 900, None)];
-    let mut importer = Importer::new(&Options::default()).recorded(100, moments);
+    let mut importer = Importer::new(&ImportOptions::default()).recorded(100, moments);
     let mut events: Vec<Event> = Vec::new();
     for (index, line) in text.lines().enumerate() {
         importer.line(index as u64 + 1, line.as_bytes(), true, &mut events).unwrap();
@@ -384,7 +385,7 @@ fn a_pid_that_is_used_again_is_another_jvm() {
         [190ns][71][5] Arena @0x0a0 (non-class sm): returning 0x1000.\n\
         [200ns][71][5] Metaspace::allocate: type 7 return 0x1000.\n\
         [210ns][71][0] heaplab: ended\n";
-    let mut importer = Importer::new(&Options::default()).recorded(100, Vec::new());
+    let mut importer = Importer::new(&ImportOptions::default()).recorded(100, Vec::new());
     let mut events: Vec<Event> = Vec::new();
     for (index, line) in text.lines().enumerate() {
         importer.line(index as u64 + 1, line.as_bytes(), true, &mut events).unwrap();
@@ -417,7 +418,7 @@ fn a_pid_that_is_used_again_is_another_jvm() {
 /// An ended JVM's committed bytes are not added to the next one's.
 #[test]
 fn committed_bytes_are_those_of_jvms_that_live() {
-    let mut importer = Importer::new(&Options::default());
+    let mut importer = Importer::new(&ImportOptions::default());
     let mut events: Vec<Event> = Vec::new();
     let mut counts = |pid: u32, messages: &[&str]| {
         for message in messages {
@@ -547,7 +548,7 @@ proptest! {
     #[test]
     fn any_text_is_no_panic(lines in prop::collection::vec("(Arena @0x[0-9a-f]{0,17} \\((class sm|non-class arena)\\): )?(: born|dies|requested|returning block \\(@0x1 word size 2\\)|taken|deallocating|salvaging chunk @)?[ -~]{0,30}", 0..10)) {
         let mut events = Vec::new();
-        let _ = import(lines.join("\n").as_bytes(), Some(Format::Log), &Options { lenient: true, ..Options::default() }, &mut events);
+        let _ = import(lines.join("\n").as_bytes(), Some(Format::Log), &ImportOptions { lenient: true, ..ImportOptions::default() }, &mut events);
     }
 }
 

@@ -3,12 +3,12 @@
 use super::*;
 use crate::import;
 use crate::{Reclaim, granules};
-use heaplab_trace::import::{Imported, Options};
+use heaplab_trace::import::{ImportOptions, Imported};
 use heaplab_trace::source::Slice;
 
 fn recorded(bytes: &[u8]) -> (Vec<Event>, Imported) {
     let mut events = Vec::new();
-    let imported = import(bytes, None, &Options::default(), &mut events).unwrap();
+    let imported = import(bytes, None, &ImportOptions::default(), &mut events).unwrap();
     (events, imported)
 }
 

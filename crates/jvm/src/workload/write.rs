@@ -260,3 +260,176 @@ impl<W: Write> EventSink for Writer<'_, W> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::name_kinds;
+    use super::super::tests::{SMALL, read};
+    use super::*;
+    use crate::ChunkOp;
+    use crate::import::import;
+    use heaplab_trace::import::{ImportOptions, Imported};
+    use heaplab_trace::tables::{ChunkEvent, Mark};
+    use std::path::Path;
+
+    /// The workload as text, and its table of kinds.
+    fn write(
+        events: &[Event],
+        imported: &Imported,
+        process: Option<u32>,
+    ) -> Result<(String, Written), TraceError> {
+        let mut writer =
+            Writer::new(Vec::new(), "out".into(), "in.heaplab".into(), &imported.tables, process)?;
+        events.iter().try_for_each(|event| writer.push(event))?;
+        let (text, written) = writer.finish()?;
+        Ok((String::from_utf8(text).unwrap(), written))
+    }
+
+    #[test]
+    fn what_was_imported_is_written_as_it_was() {
+        // Without fields that the format repeats or lacks: who was served from free blocks, which
+        // block was given back.
+        let text = SMALL.replace(" f 0", " a 0").replace("0 d 2 4 -1\n", "");
+        let (events, imported) = read(&text, false).unwrap();
+        let (back, written) = write(&events, &imported, None).unwrap();
+        assert_eq!(
+            (back.as_str(), written.lines, written.marks_left_out),
+            (text.as_str(), 10 - 1, 0)
+        );
+        assert_eq!(
+            written.kinds,
+            "arena,clms,space,kind\n0,0,n,boot\n1,0,c,boot\n2,1,n,standard\n"
+        );
+        // A trace whose first loader is a micro loader, whose class arena comes first, and whose
+        // time stands still.
+        let text = format!("{HEADER} dt_us op args\n0 b 0 m 1\n0 b 1 c 2\n0 b 2 n 2\n0 a 1 1 99\n");
+        let (events, imported) = read(&text, false).unwrap();
+        assert_eq!(write(&events, &imported, None).unwrap().0, text);
+    }
+
+    #[test]
+    fn the_recordings_come_back_event_for_event() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/metaspace");
+        for name in ["churn", "jruby"] {
+            let open = |kind: &str| {
+                std::io::BufReader::new(
+                    std::fs::File::open(folder.join(format!("{name}.{kind}.gz"))).unwrap(),
+                )
+            };
+            let mut events = Vec::new();
+            let mut imported =
+                import(open("trace"), None, &ImportOptions::default(), &mut events).unwrap();
+            let table =
+                std::io::read_to_string(flate2::read::GzDecoder::new(open("arenas.csv"))).unwrap();
+            name_kinds(&mut imported, &table, Path::new("t")).unwrap();
+            let (text, written) = write(&events, &imported, None).unwrap();
+            let (again, mut back) = read(&text, false).unwrap();
+            assert_eq!(again.len(), events.len());
+            let differs = events.iter().zip(&again).position(|(one, other)| {
+                Event { time_ns: 0, ..*one } != Event { time_ns: 0, ..*other }
+            });
+            assert_eq!(differs.map(|at| (events[at], again[at])), None);
+            assert!(events.iter().zip(&again).all(|(one, other)| one.time_ns == other.time_ns));
+            assert_eq!(
+                name_kinds(&mut back, &written.kinds, Path::new("t")).unwrap(),
+                imported.tables.arenas.len() - 1
+            );
+            let shape = |tables: &Tables| -> Vec<(String, Option<u32>, String)> {
+                tables
+                    .arenas
+                    .iter()
+                    .map(|arena| (arena.kind.clone(), arena.partner, arena.growth_policy.clone()))
+                    .collect()
+            };
+            assert_eq!(shape(&back.tables), shape(&imported.tables));
+            assert_eq!(
+                (&back.tables.frames, &back.tables.stacks),
+                (&imported.tables.frames, &imported.tables.stacks)
+            );
+            assert_eq!(write(&again, &back, None).unwrap().0, text, "and the text stays");
+        }
+    }
+
+    #[test]
+    fn what_is_given_back_to_a_loaders_other_arena_comes_back_too() {
+        let text = format!(
+            "{HEADER} dt_us op args\n0 b 0 n 1\n0 b 1 c 1\n0 b 2 n 2\n0 a 1 4 -1\n0 d 0 4 0\n"
+        );
+        let (events, imported) = read(&text, false).unwrap();
+        assert_eq!(
+            (events[4].op, events[4].object, events[4].arena, &imported.meta.cut),
+            (Op::Free, 0, 1, &None)
+        );
+        assert_eq!(write(&events, &imported, None).unwrap().0, text);
+        assert!(
+            read(&text.replace("d 0", "d 2"), false)
+                .unwrap()
+                .1
+                .meta
+                .cut
+                .unwrap()
+                .contains("does not live there")
+        );
+    }
+
+    #[test]
+    fn what_is_no_metaspace_s_is_refused_and_named() {
+        let (_, imported) = read(SMALL, false).unwrap();
+        let birth = Event { op: Op::ArenaBirth, arena: 1, ..Event::default() };
+        let alloc = Event { op: Op::Alloc, arena: 1, size: 16, align_log2: 3, ..Event::default() };
+        for (event, expected) in [
+            (Event { arena: 0, ..alloc }, "event 1: expected an arena that was born"),
+            (Event { size: 13, ..alloc }, "found 13 bytes aligned to 8"),
+            (Event { align_log2: 4, ..alloc }, "found 16 bytes aligned to 16"),
+            (Event { size: (16 << 20) + 8, ..alloc }, "at most 2097152 whole words"),
+            (Event { op: Op::Realloc, ..alloc }, "found Realloc"),
+            (Event { op: Op::Free, object: 5, ..alloc }, "found a free of object 5"),
+            (Event { op: Op::ArenaBirth, arena: 0, ..alloc }, "one of kind \"malloc\""),
+            (Event { op: Op::ArenaBirth, arena: 77, ..alloc }, "a row of the table of arenas"),
+        ] {
+            let said = write(&[birth, event], &imported, None).unwrap_err().to_string();
+            assert!(
+                said.starts_with("in.heaplab: event 1")
+                    && said.contains(expected)
+                    && said.contains("only the workload of a metaspace"),
+                "{said}"
+            );
+        }
+    }
+
+    #[test]
+    fn one_process_is_written_with_its_own_purges_and_numbers() {
+        let (_, mut imported) = read(SMALL, false).unwrap();
+        let purge = |row, process| ChunkEvent {
+            op: ChunkOp::Purge.into(),
+            row,
+            process,
+            time_ns: 9_000,
+            ..ChunkEvent::default()
+        };
+        imported.tables.chunks = vec![
+            purge(0, 1),
+            purge(3, 0),
+            purge(4, 1),
+            ChunkEvent { row: 5, ..ChunkEvent::default() },
+            purge(6, 1),
+        ];
+        imported.tables.marks.push(Mark { name: "loaded".into(), ..Mark::default() });
+        let at = |process, event: Event| Event { process, time_ns: 9_999, ..event };
+        let birth =
+            |process, arena| at(process, Event { op: Op::ArenaBirth, arena, ..Event::default() });
+        let alloc = |process, arena, object| {
+            at(process, Event { op: Op::Alloc, arena, object, size: 8, ..Event::default() })
+        };
+        let mark = at(1, Event { op: Op::Mark, object: 1, ..Event::default() });
+        let free = at(1, Event { op: Op::Free, arena: 3, object: 1, ..Event::default() });
+        let events = [birth(0, 1), alloc(0, 1, 0), birth(1, 3), alloc(1, 3, 1), mark, free];
+        let (text, written) = write(&events, &imported, Some(1)).unwrap();
+        let body: Vec<&str> = text.lines().skip(1).collect();
+        assert_eq!(body, ["9 p", "0 b 0 n 1", "0 a 0 1 -1", "0 p", "0 d 0 1 0", "0 p"]);
+        assert_eq!(
+            (written.lines, written.marks_left_out, written.kinds.lines().nth(1)),
+            (6, 1, Some("0,1,n,standard"))
+        );
+    }
+}

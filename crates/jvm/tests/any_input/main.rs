@@ -13,7 +13,7 @@ use heaplab_jvm::{At, has_chunks, report};
 use heaplab_jvm::{Format, import};
 use heaplab_metaspace::old::{jvm_log, recording};
 use heaplab_trace::Event;
-use heaplab_trace::import::Options;
+use heaplab_trace::import::ImportOptions;
 use heaplab_trace::order::OrderChecker;
 use heaplab_trace::source::Slice;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -59,7 +59,7 @@ fn each_seed(name: &str, case: impl Fn(&mut Random)) {
 
 /// Imports, and looks at what comes out as a report does.
 fn imported(input: &[u8], format: Format, random: &mut Random) {
-    let options = Options { lenient: random.below(2) == 1, ..Options::default() };
+    let options = ImportOptions { lenient: random.below(2) == 1, ..ImportOptions::default() };
     let peak = memory::peak_of(|| {
         let mut events: Vec<Event> = Vec::new();
         let Ok(imported) = import(input, Some(format), &options, &mut events) else { return };

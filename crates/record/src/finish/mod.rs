@@ -84,9 +84,9 @@ struct SpoolContent {
     losses: Vec<String>,
 }
 
-/// Options of a bundle.
+/// FinishOptions of a bundle.
 #[derive(Debug, Default)]
-pub struct Options {
+pub struct FinishOptions {
     /// How to look functions up; `None`: do not.
     pub symbols: Option<heaplab_symbols::Options>,
     /// Keep the blocks' addresses.
@@ -104,7 +104,7 @@ pub struct Options {
 pub fn finish(
     spool: &Path,
     output: &Path,
-    options: &Options,
+    options: &FinishOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Finished, RecordError> {
     let files =
@@ -165,7 +165,7 @@ fn largest_unseen(tables: &Tables) -> Option<String> {
 }
 
 /// Merges all rings of a spool into `sink`; returns the tables and the facts of the recording.
-/// `index`: see [`Options`].
+/// `index`: see [`FinishOptions`].
 pub fn merge_spool<S: EventSink>(
     files: &Files,
     index: Option<Index>,

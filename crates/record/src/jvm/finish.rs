@@ -4,26 +4,15 @@
 use super::Recorded;
 use super::spool::{self, Facts};
 use crate::error::RecordError;
+use crate::target::Ending;
 use crate::{control, mark};
-use heaplab_jvm::log::{Importer, NamedMoment};
+use heaplab_jvm::log::Importer;
 use heaplab_trace::TraceError;
 use heaplab_trace::bundle::{BundleWriter, Meta};
 use heaplab_trace::import::{self, Imported};
 use heaplab_trace::tables::{Ended, Tables};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
-
-/// How the recording ended, where heaplab lived to see it.
-#[derive(Clone, Debug)]
-pub struct Ending {
-    /// The started program.
-    pub pid: u32,
-    /// How it ended; `None`: it runs on.
-    pub status: Option<ExitStatus>,
-    /// JVMs that were not recorded.
-    pub missed: Vec<String>,
-}
 
 /// Finishes `spool` into a bundle at `output`, which must not exist unless it may be replaced.
 pub fn finish(
@@ -31,20 +20,16 @@ pub fn finish(
     output: &Path,
     replace: bool,
     ending: Option<Ending>,
+    missed: Vec<String>,
     spool_failed: Option<String>,
 ) -> Result<Recorded, RecordError> {
     let facts = Facts::read(spool)?;
     let (origin_ns, clock) = control::clock_of(spool)?;
-    let marks = mark::read(spool).into_iter().map(|mark| NamedMoment {
-        name: mark.name,
-        time_ns: clock.ns(mark.counter),
-        pid: mark.pid,
-    });
-    let log = import::Options {
+    let log = import::ImportOptions {
         name: PathBuf::from(format!("the log of {}", facts.command.join(" "))),
         lenient: true,
     };
-    let mut importer = Importer::new(&log).recorded(origin_ns, marks.collect());
+    let mut importer = Importer::new(&log).recorded(origin_ns, mark::moments(spool, &clock));
     let kept = |source: TraceError| RecordError::Finish {
         spool: spool.to_owned(),
         source: Box::new(source),
@@ -60,12 +45,12 @@ pub fn finish(
     // Lines without an arena prove a JVM all the same: the importer reports what it did not
     // understand.
     if counts.lines == 0 || importer.is_old() {
-        return Err(nothing(&facts, ending.as_ref(), importer.is_old()));
+        return Err(nothing(&facts, ending.as_ref(), &missed, importer.is_old()));
     }
     let Imported { mut tables, mut meta } = importer.finish(&mut writer).map_err(kept)?;
     describe(&mut meta, &mut tables, &facts, ending.as_ref());
     meta.cut = spool_failed.or_else(|| meta.cut.take());
-    meta.losses.extend(ending.iter().flat_map(|ending| ending.missed.clone()));
+    meta.losses.extend(missed);
     meta.losses.extend(damage.map(|damage| format!("{damage}: the rest was left out")));
     writer.finish(&tables, meta.clone()).map_err(kept)?;
     let status = ending.and_then(|ending| ending.status);
@@ -73,10 +58,7 @@ pub fn finish(
 }
 
 /// Why there is no log to make a bundle of.
-fn nothing(facts: &Facts, ending: Option<&Ending>, is_old: bool) -> RecordError {
-    let status = ending
-        .and_then(|ending| ending.status)
-        .map_or(String::new(), |status| format!("; it ended with {status}"));
+fn nothing(facts: &Facts, ending: Option<&Ending>, missed: &[String], is_old: bool) -> RecordError {
     let found = if is_old {
         "started only JVMs before JDK 16, whose metaspace was another: what they log of it cannot be recorded, that of JDK 17 or later can"
     } else if facts.command.iter().any(|word| super::turns_logs_off(word)) {
@@ -84,9 +66,8 @@ fn nothing(facts: &Facts, ending: Option<&Ending>, is_old: bool) -> RecordError 
     } else {
         "started no JVM that writes a log of its metaspace (JDK 17 or later)"
     };
-    let missed = ending.map_or(String::new(), |ending| {
-        ending.missed.iter().map(|missed| format!("; not recorded: {missed}")).collect()
-    });
+    let status = Ending::words(ending);
+    let missed: String = missed.iter().map(|missed| format!("; not recorded: {missed}")).collect();
     RecordError::Nothing(format!("{} {found}{status}{missed}", facts.program))
 }
 
@@ -96,7 +77,7 @@ fn describe(meta: &mut Meta, tables: &mut Tables, facts: &Facts, ending: Option<
     meta.began_unix_s = facts.began_unix_s;
     meta.architecture = std::env::consts::ARCH.into();
     let seconds = meta.duration_ns as f64 / 1e9;
-    let Some(&Ending { pid, status, .. }) = ending else {
+    let Some(&Ending { pid, status }) = ending else {
         meta.cut =
             Some(format!("heaplab was ended; what it had read of the log ends at {seconds:.3} s"));
         return;

@@ -6,6 +6,7 @@
 //! within it.
 
 use crate::error::RecordError;
+use crate::spool::{read_facts, write_facts};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
@@ -50,24 +51,12 @@ pub struct Facts {
 impl Facts {
     /// Writes them into the spool.
     pub fn write(&self, spool: &Path) -> Result<(), RecordError> {
-        let path = spool.join(FACTS_FILE);
-        let text = serde_json::to_vec(self)
-            .map_err(|error| RecordError::io("cannot write", &path)(error.into()))?;
-        std::fs::write(&path, text).map_err(RecordError::io("cannot write", &path))
+        write_facts(spool, FACTS_FILE, self)
     }
 
     /// Reads them.
     pub fn read(spool: &Path) -> Result<Facts, RecordError> {
-        let path = spool.join(FACTS_FILE);
-        let mut text = Vec::new();
-        let file = File::open(&path).map_err(RecordError::io("cannot open", &path))?;
-        file.take(64 << 20)
-            .read_to_end(&mut text)
-            .map_err(RecordError::io("cannot read", &path))?;
-        serde_json::from_slice(&text).map_err(|error| RecordError::NotASpool {
-            path: spool.into(),
-            reason: format!("{FACTS_FILE}: {error}"),
-        })
+        read_facts(spool, FACTS_FILE)
     }
 }
 

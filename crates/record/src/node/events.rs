@@ -10,20 +10,9 @@ use super::chunks::{Chunk, Heap};
 use super::places::Places;
 use crate::error::RecordError;
 use hashbrown::HashMap;
-use heaplab_trace::tables::{Mark, Tables};
+use heaplab_trace::tables::{Mark, NamedMoment, Tables};
 use heaplab_trace::{Event, EventSink, Family, Op, TraceError};
 use std::collections::VecDeque;
-
-/// A moment named from outside.
-#[derive(Clone, Debug)]
-pub struct NamedMoment {
-    /// Its name.
-    pub name: String,
-    /// ns since the recording began.
-    pub time_ns: u64,
-    /// The process it concerns; none: all.
-    pub pid: Option<u32>,
-}
 
 /// A heap with chunks to come.
 struct Source {
@@ -58,11 +47,11 @@ pub struct Writer<'a, S> {
 
 impl<'a, S: EventSink> Writer<'a, S> {
     /// A writer for a recording that began at `origin_ns`; `moments` in order of time.
-    pub fn new(sink: &'a mut S, origin_ns: u64, moments: VecDeque<NamedMoment>) -> Writer<'a, S> {
+    pub fn new(sink: &'a mut S, origin_ns: u64, moments: Vec<NamedMoment>) -> Writer<'a, S> {
         Writer {
             sink,
             origin_ns,
-            moments,
+            moments: moments.into(),
             time_ns: 0,
             sizes: HashMap::new(),
             live_bytes: 0,

@@ -2,10 +2,11 @@
 //! and after a killed heaplab.
 
 use super::chunks::Heap;
-use super::events::{NamedMoment, Writer};
+use super::events::Writer;
 use super::spool::{self, Facts};
 use super::{Counts, Recorded};
 use crate::error::RecordError;
+use crate::target::Ending;
 use crate::{control, mark};
 use heaplab_text::words::so_many;
 use heaplab_trace::bundle::{BundleWriter, Meta};
@@ -13,23 +14,13 @@ use heaplab_trace::tables::{Arena, Ended, Process, Tables, Thread};
 use heaplab_trace::{NOTICED_AT_COLLECTION, TraceError};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::ExitStatus;
-
-/// The end of the recording, if heaplab lived to see it.
-#[derive(Clone, Copy, Debug)]
-pub struct Ending {
-    /// The started program.
-    pub pid: u32,
-    /// How it ended; `None`: it runs on.
-    pub status: Option<ExitStatus>,
-}
 
 /// Finishes `spool` into a bundle at `output`, which must not exist unless `replace` is set.
 pub fn finish(
     spool: &Path,
     output: &Path,
     replace: bool,
-    ending: Option<Ending>,
+    ending: Option<&Ending>,
 ) -> Result<Recorded, RecordError> {
     let facts = Facts::read(spool)?;
     let (origin_ns, clock) = control::clock_of(spool)?;
@@ -37,11 +28,6 @@ pub fn finish(
     if heaps.is_empty() {
         return Err(nothing(&facts, ending, &losses, "started no Node that reads NODE_OPTIONS"));
     }
-    let mut moments: Vec<_> = mark::read(spool)
-        .into_iter()
-        .map(|mark| NamedMoment { name: mark.name, time_ns: clock.ns(mark.counter), pid: mark.pid })
-        .collect();
-    moments.sort_by_key(|moment| moment.time_ns);
     let kept = |source: Box<dyn std::error::Error + Send + Sync>| RecordError::Finish {
         spool: spool.to_owned(),
         source,
@@ -50,7 +36,7 @@ pub fn finish(
     let begin = if replace { BundleWriter::replace } else { BundleWriter::create };
     let mut writer = begin(output).map_err(kept_trace)?;
     let mut tables = tables(&heaps, origin_ns);
-    let mut events = Writer::new(&mut writer, origin_ns, moments.into());
+    let mut events = Writer::new(&mut writer, origin_ns, mark::moments(spool, &clock));
     let heaps = events.write(heaps, &mut tables).map_err(|error| kept(Box::new(error)))?;
     let counts = events.counts;
     if counts.objects == 0 {
@@ -92,10 +78,8 @@ fn open(spool: &Path) -> Result<(Vec<Heap>, Vec<String>), RecordError> {
 }
 
 /// Why there is nothing to make a bundle of.
-fn nothing(facts: &Facts, ending: Option<Ending>, losses: &[String], what: &str) -> RecordError {
-    let status = ending
-        .and_then(|ending| ending.status)
-        .map_or(String::new(), |status| format!("; it ended with {status}"));
+fn nothing(facts: &Facts, ending: Option<&Ending>, losses: &[String], what: &str) -> RecordError {
+    let status = Ending::words(ending);
     if losses.is_empty() {
         return RecordError::Nothing(format!("{} {what}{status}", facts.program));
     }
@@ -173,8 +157,8 @@ fn meta(facts: &Facts, heaps: &[Heap], losses: Vec<String>) -> Meta {
 }
 
 /// Writes the facts of the end.
-fn describe(meta: &mut Meta, tables: &mut Tables, facts: &Facts, ending: Option<Ending>) {
-    let Some(Ending { pid, status }) = ending else {
+fn describe(meta: &mut Meta, tables: &mut Tables, facts: &Facts, ending: Option<&Ending>) {
+    let Some(&Ending { pid, status }) = ending else {
         meta.cut = Some(String::from(
             "heaplab was ended; the recording has the program's records up to the recovery",
         ));

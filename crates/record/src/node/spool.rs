@@ -2,9 +2,9 @@
 //! settings that the addon reads, and the streams.
 
 use crate::error::RecordError;
+use crate::spool::{read_facts, write_facts};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// File of the recording's facts.
@@ -32,10 +32,7 @@ pub struct Facts {
 impl Facts {
     /// Writes the facts into the spool, and the addon's settings.
     pub fn write(&self, spool: &Path) -> Result<(), RecordError> {
-        let path = spool.join(FACTS_FILE);
-        let text = serde_json::to_vec(self)
-            .map_err(|error| RecordError::io("cannot write", &path)(error.into()))?;
-        fs::write(&path, text).map_err(RecordError::io("cannot write", &path))?;
+        write_facts(spool, FACTS_FILE, self)?;
         let path = spool.join(SETTINGS_FILE);
         fs::write(&path, format!("{}\n", self.stack_depth))
             .map_err(RecordError::io("cannot write", &path))
@@ -43,16 +40,7 @@ impl Facts {
 
     /// Reads the facts.
     pub fn read(spool: &Path) -> Result<Facts, RecordError> {
-        let path = spool.join(FACTS_FILE);
-        let mut text = Vec::new();
-        let file = File::open(&path).map_err(RecordError::io("cannot open", &path))?;
-        file.take(64 << 20)
-            .read_to_end(&mut text)
-            .map_err(RecordError::io("cannot read", &path))?;
-        serde_json::from_slice(&text).map_err(|error| RecordError::NotASpool {
-            path: spool.into(),
-            reason: format!("{FACTS_FILE}: {error}"),
-        })
+        read_facts(spool, FACTS_FILE)
     }
 }
 

@@ -4,7 +4,7 @@
 //! The lines of `VM.metaspace` appear unchanged on a wide terminal, because users compare them with
 //! jcmd's, and fold at their commas on a narrow one.
 
-use super::findings;
+use super::{findings, title};
 use crate::metaspace::OfProcess;
 use heaplab_jvm::asked::Asked;
 use heaplab_jvm::{Point, Report};
@@ -81,11 +81,7 @@ pub fn text(bundle: &Bundle, of: &OfProcess, wanted: Option<&str>, look: &Look) 
     let OfProcess { process, report, findings } = of;
     let (meta, statistics) = (bundle.meta(), &report.statistics);
     let mut paint = Paint::new(look.width, look.colour);
-    paint.title(if meta.program.is_empty() {
-        "(the program's name is not known)"
-    } else {
-        &meta.program
-    });
+    title(&mut paint, meta);
     let facts = [
         meta.allocator.clone(),
         plural(statistics.counters.allocations, "block"),
@@ -154,11 +150,7 @@ pub fn asked_text(
 ) -> String {
     let meta = bundle.meta();
     let mut paint = Paint::new(look.width, look.colour);
-    paint.title(if meta.program.is_empty() {
-        "(the program's name is not known)"
-    } else {
-        &meta.program
-    });
+    title(&mut paint, meta);
     let facts = [
         meta.allocator.clone(),
         plural(bundle.meta().events, "event"),

@@ -10,7 +10,7 @@ use heaplab_experiment::results::{
     Results, Settings, Space, SpaceMoment, Time, Touch, Workload,
 };
 use heaplab_findings::{Detectors, Findings};
-use heaplab_profile::{Options, Profile, profile};
+use heaplab_profile::{Profile, ProfileOptions, profile};
 use heaplab_report::page::{limits, model};
 use heaplab_report::{HeapAt, Report, Shown};
 use heaplab_trace::{
@@ -226,7 +226,7 @@ pub fn large(stacks: u32) -> Recorded {
 
 fn analyse(meta: Meta, tables: Tables, events: &[Event]) -> Recorded {
     let mut detectors = Detectors::new(heaplab_findings::Options::default());
-    let options = Options { range_steps: limits::RANGE_STEPS, ..Options::default() };
+    let options = ProfileOptions { range_steps: limits::RANGE_STEPS, ..ProfileOptions::default() };
     let profile = profile(&tables, &mut Slice(events), &options, &mut detectors)
         .expect("the sample is a legal recording");
     let findings = detectors.finish(&tables, &profile);

@@ -2,7 +2,6 @@
 //! `buildSamples`.
 
 use super::Analysis;
-use crate::graph::Node;
 use hashbrown::HashMap;
 
 /// A function that allocated.
@@ -71,20 +70,6 @@ impl Analysis<'_, '_> {
             entry.1 += self.self_size(node);
         }
         live
-    }
-
-    /// The calls that led to a node's allocation, innermost first, as indices in
-    /// [`crate::Traces::functions`].
-    pub fn allocation_stack(&self, node: Node) -> Vec<u32> {
-        let traces = &self.snapshot.traces;
-        let Some(id) = self.snapshot.graph.trace_node(node) else { return Vec::new() };
-        let mut at = traces.nodes.iter().find(|trace| trace.id == u64::from(id));
-        let mut stack = Vec::new();
-        while let Some(trace) = at {
-            stack.push(trace.function);
-            at = trace.parent.map(|parent| &traces.nodes[parent as usize]);
-        }
-        stack
     }
 
     /// The recording's times with the bytes still alive of each. Nodes of the embedder (even ids)

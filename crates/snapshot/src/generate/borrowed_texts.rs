@@ -26,7 +26,7 @@ pub trait OwnTexts {
 
 /// Not an ordinal: they are stored from 1 on.
 const FREE: u32 = 0;
-/// Independent of [`super::Options::hash`]: V8's hashes of numbers would fill few buckets.
+/// Independent of [`super::GeneratorOptions::hash`]: V8's hashes of numbers would fill few buckets.
 const HASH: Hash = Hash::Mixed;
 /// At least this many objects a bucket, and at most twice as many.
 const BUCKET_OBJECTS: usize = 4;

@@ -10,9 +10,9 @@
 //! the file. Serialization walks again and writes rows as they come. Between the phases an object
 //! costs one byte besides the identity map, and 16 more if it has a place in the source; if the
 //! order of nodes does not matter, less than a byte in all ([`Embedder::numbered_by_address`]). So
-//! names are asked for in the second phase. [`Options::names_in_generation`] asks in the first
-//! phase too, as V8 does, so that times can be compared phase by phase. V8 copies every name; here
-//! string objects may lend their texts ([`Embedder::own_texts`]).
+//! names are asked for in the second phase. [`GeneratorOptions::names_in_generation`] asks in the
+//! first phase too, as V8 does, so that times can be compared phase by phase. V8 copies every name;
+//! here string objects may lend their texts ([`Embedder::own_texts`]).
 
 mod borrowed_texts;
 mod counts;
@@ -40,7 +40,7 @@ use std::time::Instant;
 
 /// How a snapshot is made.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
+pub struct GeneratorOptions {
     /// Hash of the strings' table.
     pub hash: Hash,
     /// When line ends are computed.
@@ -111,7 +111,7 @@ const PROGRESS_OBJECTS: usize = 1 << 16;
 
 /// Makes snapshots.
 pub struct Generator<'a> {
-    options: Options,
+    options: GeneratorOptions,
     progress: &'a mut dyn FnMut(Progress),
 }
 
@@ -119,14 +119,14 @@ pub struct Generator<'a> {
 pub fn generate<W: Write>(
     embedder: &mut impl Embedder,
     sink: W,
-    options: Options,
+    options: GeneratorOptions,
 ) -> Result<(W, Profile), GenerateError> {
     Generator::new(options, &mut |_| ()).run(embedder, sink)
 }
 
 impl Generator<'_> {
     /// Reports the progress to `progress` now and then.
-    pub fn new(options: Options, progress: &mut dyn FnMut(Progress)) -> Generator<'_> {
+    pub fn new(options: GeneratorOptions, progress: &mut dyn FnMut(Progress)) -> Generator<'_> {
         Generator { options, progress }
     }
 

@@ -121,7 +121,7 @@ impl Embedder for Lists {
     }
 }
 
-fn made(heap: &mut impl Embedder, options: Options) -> (Value, Profile) {
+fn made(heap: &mut impl Embedder, options: GeneratorOptions) -> (Value, Profile) {
     let (bytes, profile) = generate(heap, Vec::new(), options).unwrap();
     assert_eq!(profile.file_bytes, bytes.len() as u64);
     (serde_json::from_slice(&bytes).unwrap(), profile)
@@ -137,7 +137,7 @@ fn rows(value: &Value, key: &str, width: usize) -> Vec<Vec<u64>> {
 fn objects_stand_in_the_order_in_which_they_were_met() {
     let mut heap =
         Lists { references: vec![vec![2, 1], vec![0, 1], vec![], vec![0]], ..Lists::default() };
-    let (file, profile) = made(&mut heap, Options::default());
+    let (file, profile) = made(&mut heap, GeneratorOptions::default());
     let ids: Vec<u64> = rows(&file, "nodes", 6).iter().map(|row| row[2]).collect();
     assert_eq!(ids, [1, 5, 3], "object 3 is met by nobody");
     let property =
@@ -148,7 +148,10 @@ fn objects_stand_in_the_order_in_which_they_were_met() {
     );
     assert_eq!((profile.nodes, profile.edges, profile.serialization_names.lookups), (3, 4, 5));
     assert_eq!(profile.generation_names.lookups, 0);
-    let (_, profile) = made(&mut heap, Options { names_in_generation: true, ..Options::default() });
+    let (_, profile) = made(
+        &mut heap,
+        GeneratorOptions { names_in_generation: true, ..GeneratorOptions::default() },
+    );
     assert_eq!(profile.generation_names.lookups, 5);
 }
 
@@ -157,7 +160,7 @@ fn a_heap_that_names_its_objects_is_not_searched() {
     for by_address in [false, true] {
         let references = vec![vec![2], vec![0], vec![]];
         let mut heap = Lists { references, all: true, by_address, ..Lists::default() };
-        let (file, profile) = made(&mut heap, Options::default());
+        let (file, profile) = made(&mut heap, GeneratorOptions::default());
         assert_eq!((profile.nodes, profile.edges), (3, 2), "object 1 is met by nobody");
         assert_eq!(rows(&file, "edges", 3).iter().map(|edge| edge[2]).collect::<Vec<_>>(), [12, 0]);
     }
@@ -167,7 +170,7 @@ fn a_heap_that_names_its_objects_is_not_searched() {
 fn objects_stand_by_address_where_the_order_does_not_matter() {
     let references = vec![vec![3, 1], vec![0, 1], vec![], vec![2]];
     let mut heap = Lists { references, by_address: true, ..Lists::default() };
-    let (file, profile) = made(&mut heap, Options::default());
+    let (file, profile) = made(&mut heap, GeneratorOptions::default());
     let ids: Vec<u64> = rows(&file, "nodes", 6).iter().map(|row| row[2]).collect();
     assert_eq!(ids, [1, 3, 5, 7]);
     assert_eq!(
@@ -186,7 +189,7 @@ fn what_nobody_refers_to_is_held_by_the_last() {
     for by_address in [false, true] {
         let references = vec![vec![1, 2], vec![], vec![], vec![4], vec![3], vec![], vec![5]];
         let mut heap = Lists { references, last: Some(1), by_address, ..Lists::default() };
-        let (file, profile) = made(&mut heap, Options::default());
+        let (file, profile) = made(&mut heap, GeneratorOptions::default());
         // 6 holds 5; of 4 and 3 the one asked for first holds the other.
         assert_eq!((heap.unmet, profile.nodes, profile.edges), (vec![6, 4], 7, 7));
         assert_eq!(rows(&file, "nodes", 6)[1][4], 2);
@@ -198,12 +201,12 @@ fn a_heap_that_changes_is_refused() {
     let references = vec![vec![1], vec![0]];
     let mut heap = Lists { references: references.clone(), growing: Some(1), ..Lists::default() };
     assert!(matches!(
-        generate(&mut heap, Vec::new(), Options::default()),
+        generate(&mut heap, Vec::new(), GeneratorOptions::default()),
         Err(GenerateError::References { ordinal: 1, first: 1, second: 2 })
     ));
     let mut heap = Lists { references: references.clone(), wrong_target: true, ..Lists::default() };
     assert!(matches!(
-        generate(&mut heap, Vec::new(), Options::default()),
+        generate(&mut heap, Vec::new(), GeneratorOptions::default()),
         Err(GenerateError::Unmet { ordinal: 0 })
     ));
     // Counts that were not kept are the writer's to hold against each other.
@@ -214,12 +217,12 @@ fn a_heap_that_changes_is_refused() {
         ..Lists::default()
     };
     assert!(matches!(
-        generate(&mut heap, Vec::new(), Options::default()),
+        generate(&mut heap, Vec::new(), GeneratorOptions::default()),
         Err(GenerateError::Write(WriteError::Count { .. }))
     ));
     let mut heap = Lists { references, wrong_target: true, by_address: true, ..Lists::default() };
     assert!(matches!(
-        generate(&mut heap, Vec::new(), Options::default()),
+        generate(&mut heap, Vec::new(), GeneratorOptions::default()),
         Err(GenerateError::Unmet { ordinal: 0 })
     ));
 }
@@ -237,7 +240,7 @@ fn a_failing_sink_ends_it() {
     }
     let mut heap = Lists { references: vec![vec![0]], ..Lists::default() };
     assert!(matches!(
-        generate(&mut heap, Full, Options::default()),
+        generate(&mut heap, Full, GeneratorOptions::default()),
         Err(GenerateError::Write(WriteError::Sink(_)))
     ));
 }
@@ -250,16 +253,18 @@ fn a_script_is_looked_at_once_or_once_a_function() {
     heap.references.resize(closures + 1, Vec::new());
     heap.source = b"function(){\nreturn}".repeat(60);
     let length = heap.source.len() as u64;
-    let (once, profile) = made(&mut heap, Options::default());
+    let (once, profile) = made(&mut heap, GeneratorOptions::default());
     assert_eq!((profile.source_bytes, profile.locations, profile.scripts), (length, closures, 1));
-    let (each, profile) =
-        made(&mut heap, Options { positions: Positions::PerFunction, ..Options::default() });
+    let (each, profile) = made(
+        &mut heap,
+        GeneratorOptions { positions: Positions::PerFunction, ..GeneratorOptions::default() },
+    );
     assert_eq!((profile.source_bytes, profile.scripts), (length * closures as u64, 0));
     assert_eq!(once, each);
     // The second line begins at 12 and has 19 bytes, so offset 30 is 18 bytes into it.
     assert_eq!(rows(&once, "locations", 4)[2], [18, 4, 1, 18]);
     heap.by_address = true;
-    let (by_address, profile) = made(&mut heap, Options::default());
+    let (by_address, profile) = made(&mut heap, GeneratorOptions::default());
     assert_eq!((profile.source_bytes, profile.locations, profile.scripts), (length, closures, 1));
     assert_eq!(by_address, once, "the order is the same here");
 }
@@ -267,7 +272,7 @@ fn a_script_is_looked_at_once_or_once_a_function() {
 #[test]
 fn the_profile_is_readable() {
     let mut heap = Lists { references: vec![vec![0]], ..Lists::default() };
-    let (_, profile) = made(&mut heap, Options::default());
+    let (_, profile) = made(&mut heap, GeneratorOptions::default());
     let text = profile.to_string();
     for word in
         ["generation", "serialization", "line ends", "1 objects, 1 references", "slots a name"]
@@ -282,7 +287,7 @@ proptest! {
         let count = lists.len();
         let references: Vec<Vec<usize>> = lists.iter().map(|list| list.iter().map(|target| target.index(count)).collect()).collect();
         let mut heap = Lists { references: references.clone(), by_address, ..Lists::default() };
-        let options = Options { names_in_generation: all, ..Options::default() };
+        let options = GeneratorOptions { names_in_generation: all, ..GeneratorOptions::default() };
         let (bytes, profile) = generate(&mut heap, Vec::new(), options).unwrap();
         let file: Value = serde_json::from_slice(&bytes).unwrap();
         let nodes = rows(&file, "nodes", 6);
@@ -318,7 +323,7 @@ proptest! {
     fn wide_objects_pass_in_pieces(width in 200usize..2000, by_address: bool) {
         let mut heap = Lists { references: vec![(0..=width).collect()], by_address, ..Lists::default() };
         heap.references.resize(width + 1, vec![0]);
-        let (file, profile) = made(&mut heap, Options::default());
+        let (file, profile) = made(&mut heap, GeneratorOptions::default());
         prop_assert_eq!(profile.edges as usize, 2 * width + 1);
         prop_assert_eq!(rows(&file, "edges", 3)[width][2] as usize, width * 6);
     }

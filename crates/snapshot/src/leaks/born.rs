@@ -1,11 +1,11 @@
 //! Which objects were born between the first two of three snapshots, and whether the files follow
 //! each other at all.
 //!
-//! Of the files only ids and types are needed ([`Moment`]), so that three take the memory of one.
-//! The order shows in the ids: a session counts them up, so that a later file has no id that is
-//! new and below the last one of the file before.
+//! Of the files only ids and types are needed ([`SnapshotIds`]), so that three take the memory of
+//! one. The order shows in the ids: a session counts them up, so that a later file has no id that
+//! is new and below the last one of the file before.
 
-use crate::session::{Moment, Session};
+use crate::session::{Session, SnapshotIds};
 
 /// Why three files say nothing of leaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -66,7 +66,11 @@ impl Born {
     ///
     /// # Errors
     /// They do not.
-    pub fn between(base: &Moment, target: &Moment, last: &Moment) -> Result<Born, BornError> {
+    pub fn between(
+        base: &SnapshotIds,
+        target: &SnapshotIds,
+        last: &SnapshotIds,
+    ) -> Result<Born, BornError> {
         let ids = new_ids(base, target, 1)?;
         new_ids(target, last, 2)?;
         Ok(Born { ids })
@@ -90,7 +94,7 @@ impl Born {
 }
 
 /// The ids that only the newer of two has, in their order. `file` is its number.
-fn new_ids(older: &Moment, newer: &Moment, file: usize) -> Result<Vec<u32>, BornError> {
+fn new_ids(older: &SnapshotIds, newer: &SnapshotIds, file: usize) -> Result<Vec<u32>, BornError> {
     let session = Session::of(older, newer);
     if session.is_broken() {
         let Session { common, changed, .. } = session;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::analysis::Options;
 use crate::names::Hash;
-use crate::session::Moment;
+use crate::session::SnapshotIds;
 use crate::snapshot::Snapshot;
 use crate::write::{Counts, EdgeName, Layout, Node as Row, Writer, edge_type, node_type};
 use proptest::prelude::*;
@@ -76,8 +76,8 @@ fn leaks<T>(heap: &Heap, from_id: u64, with: impl FnOnce(&Leaks, &Analysis) -> T
     before.objects.truncate(heap.objects.iter().filter(|object| object.2 < from_id).count());
     let kept = before.objects.len();
     before.edges.retain(|edge| edge.0 < kept && edge.3 < kept);
-    let before = Moment::of(&Snapshot::read(&before.file()).unwrap());
-    let last = Moment::of(&snapshot);
+    let before = SnapshotIds::of(&Snapshot::read(&before.file()).unwrap());
+    let last = SnapshotIds::of(&snapshot);
     let born = Born::between(&before, &last, &last).unwrap();
     with(&Leaks::of(&analysis, &born, |_| true), &analysis)
 }
@@ -173,7 +173,7 @@ fn tables_and_code_are_nobodys_leak_and_what_they_hold_is() {
 
 #[test]
 fn files_out_of_order_and_of_other_sessions_are_refused() {
-    let moment = |heap: &Heap| Moment::of(&Snapshot::read(&heap.file()).unwrap());
+    let moment = |heap: &Heap| SnapshotIds::of(&Snapshot::read(&heap.file()).unwrap());
     let (small, large) = (cache(2, |_| "a".into()), cache(40, |_| "a".into()));
     // An object that the later snapshot lacks.
     let mut first = small.clone();

@@ -4,7 +4,7 @@ use super::subject::{classes, of_classes, retained_by_all, suggestion};
 use crate::Node;
 use crate::analysis::Analysis;
 use crate::leaks::{Born, Leaks};
-use crate::session::Moment;
+use crate::session::SnapshotIds;
 use heaplab_expression::{Expression, Misread, Pattern, Tokens, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ pub struct Older {
     /// The named classes in the older snapshot.
     pub counts: Counts,
     /// The objects of the older one, for `added`.
-    pub moment: Option<Moment>,
+    pub moment: Option<SnapshotIds>,
     /// Objects born between the older snapshot and one before, for `leaked`.
     pub born: Option<Born>,
 }

@@ -5,7 +5,7 @@
 //! Frames are text; `#01: foo(int) (bar.cpp:12)` and `#01: foo[libxul.so +0x12]` become function,
 //! file, line, module and offset.
 
-use super::{Imported, Options};
+use super::{ImportOptions, Imported};
 use crate::bundle::Meta;
 use crate::program::SIZE_MAX;
 use crate::tables::{Arena, Frame, Mark, Module, Process, StackNode, Tables, Thread};
@@ -60,7 +60,7 @@ struct Block {
 /// Imports.
 pub fn import<S: EventSink>(
     input: impl BufRead,
-    options: &Options,
+    options: &ImportOptions,
     sink: &mut S,
 ) -> Result<Imported, TraceError> {
     let file = read(input, options)?;
@@ -135,7 +135,7 @@ fn each_object(
 }
 
 /// The file as it stands, its version and mode looked at.
-fn read(input: impl BufRead, options: &Options) -> Result<File, TraceError> {
+fn read(input: impl BufRead, options: &ImportOptions) -> Result<File, TraceError> {
     let mut text = Vec::new();
     let all = input.take(BYTES_MAX + 1).read_to_end(&mut text);
     let length = all.map_err(TraceError::io(&options.name, "read"))? as u64;
@@ -163,12 +163,12 @@ fn read(input: impl BufRead, options: &Options) -> Result<File, TraceError> {
     Ok(file)
 }
 
-fn malformed(options: &Options, place: String, expected: &str, found: String) -> TraceError {
+fn malformed(options: &ImportOptions, place: String, expected: &str, found: String) -> TraceError {
     TraceError::Malformed { path: options.name.clone(), place, expected: expected.into(), found }
 }
 
 fn limit_of(
-    options: &Options,
+    options: &ImportOptions,
     place: String,
     what: &'static str,
     found: u64,
@@ -179,7 +179,7 @@ fn limit_of(
 
 /// The tables as they grow.
 struct Names<'f> {
-    options: &'f Options,
+    options: &'f ImportOptions,
     file: &'f File,
     tables: Tables,
     /// The rows of the file's traces and frames.
@@ -191,7 +191,7 @@ struct Names<'f> {
 }
 
 impl<'f> Names<'f> {
-    fn new(options: &'f Options, file: &'f File) -> Names<'f> {
+    fn new(options: &'f ImportOptions, file: &'f File) -> Names<'f> {
         let tables = Tables {
             stacks: vec![StackNode::default()],
             arenas: vec![Arena { kind: "malloc".into(), ..Arena::default() }],
@@ -359,7 +359,7 @@ mod tests {
 }"##;
 
     fn imported(text: &str) -> Result<(Vec<Event>, Imported), TraceError> {
-        let options = Options { name: "dmd.json".into(), ..Options::default() };
+        let options = ImportOptions { name: "dmd.json".into(), ..ImportOptions::default() };
         let mut events: Vec<Event> = Vec::new();
         let done = super::super::import(text.as_bytes(), None, &options, &mut events)?;
         let mut checker = crate::order::OrderChecker::new("imported", &done.tables);

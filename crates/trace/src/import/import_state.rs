@@ -1,7 +1,7 @@
 //! The state that all importers share: live objects by name, and the growing tables.
 
 use super::lines::Line;
-use super::{Imported, Options};
+use super::{ImportOptions, Imported};
 use crate::bundle::Meta;
 use crate::program::SIZE_MAX;
 use crate::tables::{Arena, Mark, Process, StackNode, Tables, Thread};
@@ -15,7 +15,7 @@ type Map<K, V> = HashMap<K, V, Xxh3DefaultBuilder>;
 /// Turns importers' records into events: gives ids, and keeps the order legal.
 pub struct Book<'s, S> {
     sink: &'s mut S,
-    options: Options,
+    options: ImportOptions,
     live: Map<(u32, u64), ObjectId>,
     born: ObjectId,
     rows: u64,
@@ -59,7 +59,7 @@ pub struct Who {
 
 impl<'s, S: EventSink> Book<'s, S> {
     /// An empty book.
-    pub fn new(options: &Options, sink: &'s mut S) -> Book<'s, S> {
+    pub fn new(options: &ImportOptions, sink: &'s mut S) -> Book<'s, S> {
         let tables = Tables {
             stacks: vec![StackNode::default()],
             arenas: vec![Arena { kind: "malloc".into(), ..Arena::default() }],

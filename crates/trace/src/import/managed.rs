@@ -1,6 +1,6 @@
 //! The state that importers of a collected heap's births and deaths share: live objects by number.
 
-use super::{Imported, Options};
+use super::{ImportOptions, Imported};
 use crate::bundle::Meta;
 use crate::program::SIZE_MAX;
 use crate::tables::{Arena, Process, StackNode, Tables, Thread};
@@ -14,7 +14,7 @@ use std::io::{self, BufRead};
 /// Events of a collected heap: gives ids, and keeps the order legal.
 pub struct Managed<'s, S> {
     sink: &'s mut S,
-    options: Options,
+    options: ImportOptions,
     live: HashMap<u64, ObjectId>,
     born: ObjectId,
     rows: u64,
@@ -28,7 +28,7 @@ pub struct Managed<'s, S> {
 
 impl<'s, S: EventSink> Managed<'s, S> {
     /// A heap before its first birth.
-    pub fn new(options: &Options, sink: &'s mut S) -> Managed<'s, S> {
+    pub fn new(options: &ImportOptions, sink: &'s mut S) -> Managed<'s, S> {
         let tables = Tables {
             stacks: vec![StackNode::default()],
             arenas: vec![Arena { kind: "malloc".into(), ..Arena::default() }],
@@ -130,14 +130,14 @@ impl<'s, S: EventSink> Managed<'s, S> {
 /// Bytes of a stream, with their place for messages.
 pub struct Bytes<'o, R> {
     input: R,
-    options: &'o Options,
+    options: &'o ImportOptions,
     /// Bytes read so far.
     pub at: u64,
 }
 
 impl<'o, R: BufRead> Bytes<'o, R> {
     /// The bytes of `input`.
-    pub fn new(input: R, options: &'o Options) -> Bytes<'o, R> {
+    pub fn new(input: R, options: &'o ImportOptions) -> Bytes<'o, R> {
         Bytes { input, options, at: 0 }
     }
 
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn names_of_live_objects_are_not_given_twice() {
         let mut events = Vec::new();
-        let mut heap = Managed::new(&Options::default(), &mut events);
+        let mut heap = Managed::new(&ImportOptions::default(), &mut events);
         let mut birth = |name| heap.birth(name, 8, Origin::default(), false, 0);
         birth(7).unwrap();
         assert!(birth(7).unwrap_err().to_string().contains("7 is born, but it lives already"));

@@ -9,7 +9,7 @@
 mod stacks;
 
 use super::managed::{Bytes, Managed};
-use super::{Imported, Options};
+use super::{ImportOptions, Imported};
 use crate::{EventSink, Origin, TraceError};
 use hashbrown::HashMap;
 use stacks::{Known, Locations, Places, Stacks};
@@ -51,7 +51,7 @@ struct Packet {
 /// Imports. A file that was cut is a recording up to its last whole packet.
 pub fn import<R: BufRead, S: EventSink>(
     input: R,
-    options: &Options,
+    options: &ImportOptions,
     sink: &mut S,
 ) -> Result<Imported, TraceError> {
     let mut bytes = Bytes::new(input, options);
@@ -136,12 +136,12 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 /// Numbers within a packet.
 struct Cursor<'p> {
     packet: &'p Packet,
-    options: &'p Options,
+    options: &'p ImportOptions,
     at: usize,
 }
 
 impl<'p> Cursor<'p> {
-    fn new(packet: &'p Packet, options: &'p Options) -> Cursor<'p> {
+    fn new(packet: &'p Packet, options: &'p ImportOptions) -> Cursor<'p> {
         Cursor { packet, options, at: 0 }
     }
 
@@ -190,7 +190,7 @@ impl<'p> Cursor<'p> {
 /// The first packet: about the program. Returns in how many words one is sampled.
 fn info<S: EventSink>(
     packet: &Packet,
-    options: &Options,
+    options: &ImportOptions,
     heap: &mut Managed<'_, S>,
 ) -> Result<u64, TraceError> {
     let mut cursor = Cursor::new(packet, options);
@@ -235,7 +235,7 @@ impl Contents {
     fn events<S: EventSink>(
         &mut self,
         packet: &Packet,
-        options: &Options,
+        options: &ImportOptions,
         heap: &mut Managed<'_, S>,
     ) -> Result<(), TraceError> {
         let mut cursor = Cursor::new(packet, options);
@@ -340,7 +340,7 @@ mod tests {
 
     fn imported(bytes: &[u8]) -> Result<(Vec<Event>, Imported), TraceError> {
         let mut sink = Vec::new();
-        let done = import(bytes, None, &Options::default(), &mut sink)?;
+        let done = import(bytes, None, &ImportOptions::default(), &mut sink)?;
         Ok((sink, done))
     }
 

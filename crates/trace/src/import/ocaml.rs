@@ -6,7 +6,7 @@
 //! born, so that a number rarely takes more than two bytes.
 
 use super::managed::{Bytes, Managed};
-use super::{Imported, Options};
+use super::{ImportOptions, Imported};
 use crate::{EventSink, NO_STACK, Origin, TraceError};
 use std::io::BufRead;
 
@@ -35,7 +35,7 @@ const COUNTS: usize = 3;
 /// Imports. A stream that was cut is a recording up to there.
 pub fn import<R: BufRead, S: EventSink>(
     input: R,
-    options: &Options,
+    options: &ImportOptions,
     sink: &mut S,
 ) -> Result<Imported, TraceError> {
     let mut bytes = Bytes::new(input, options);
@@ -182,7 +182,7 @@ mod tests {
     fn imported_from(start: &[u8], events: &[u8]) -> Result<(Vec<Event>, Imported), TraceError> {
         let mut sink = Vec::new();
         let input = [start, events].concat();
-        let done = import(&input[..], &Options::default(), &mut sink)?;
+        let done = import(&input[..], &ImportOptions::default(), &mut sink)?;
         Ok((sink, done))
     }
 

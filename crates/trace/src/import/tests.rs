@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 fn imported(text: &[u8], lenient: bool) -> Result<(Vec<Event>, Imported), TraceError> {
-    let options = Options { name: "trace.txt".into(), lenient };
+    let options = ImportOptions { name: "trace.txt".into(), lenient };
     let mut events = Vec::new();
     let imported = import(text, None, &options, &mut events)?;
     let mut checker = OrderChecker::new("imported", &imported.tables);
@@ -43,7 +43,7 @@ fn a_recording_as_text_goes_through_a_bundle_and_back() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("git.heaplab");
     let mut writer = BundleWriter::create(&path).unwrap();
-    let done = import(GIT, None, &Options::default(), &mut writer).unwrap();
+    let done = import(GIT, None, &ImportOptions::default(), &mut writer).unwrap();
     writer.finish(&done.tables, done.meta).unwrap();
 
     let bundle = Bundle::open(&path).unwrap();
@@ -135,7 +135,7 @@ proptest! {
     fn any_text_is_imported_or_refused(lines in prop::collection::vec("[0-9a-fA-F#vXxIstimcR+:(),=. -]{0,24}", 0..12), which in 0usize..4) {
         let format = [Format::Text, Format::Android, Format::Logalloc, Format::Heaptrack][which];
         let mut events = Vec::new();
-        let options = Options { lenient: true, ..Options::default() };
+        let options = ImportOptions { lenient: true, ..ImportOptions::default() };
         let _ = import(lines.join("\n").as_bytes(), Some(format), &options, &mut events);
     }
 }
@@ -215,7 +215,7 @@ fn a_null_pointer_alone_is_no_call_of_logalloc() {
         let error = import(
             text.as_bytes(),
             Some(Format::Logalloc),
-            &Options::default(),
+            &ImportOptions::default(),
             &mut Vec::<Event>::new(),
         )
         .unwrap_err()
@@ -371,16 +371,8 @@ fn printed(path: &Path) -> Option<String> {
 
 #[test]
 fn heaptrack_files_hold_what_heaptrack_print_says() {
-    let present = ["heaptrack", "heaptrack_print", "sqlite3"].iter().all(|name| {
-        std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
-            .any(|folder| folder.join(name).is_file())
-    });
-    if !present {
-        assert!(
-            std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none(),
-            "heaptrack and sqlite3 are to be installed"
-        );
-        eprintln!("skipped: heaptrack or sqlite3 is not installed");
+    let programs = ["heaptrack", "heaptrack_print", "sqlite3"];
+    if !programs.iter().all(|program| heaplab_oracle::has(program)) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

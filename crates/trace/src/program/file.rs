@@ -170,79 +170,15 @@ impl Program {
     }
 
     fn from_backing(bytes: Backing, path: &Path) -> Result<Program, TraceError> {
-        let content = bytes.bytes();
-        let malformed = |place: &str, expected: String, found: String| TraceError::Malformed {
-            path: path.into(),
-            place: place.into(),
-            expected,
-            found,
-        };
-        if content.len() < HEADER_BYTES {
-            let found = format!("{} bytes", content.len());
-            return Err(malformed(
-                "header",
-                format!("a replay program's {HEADER_BYTES} bytes"),
-                found,
-            ));
-        }
-        if field(content, 0) != MAGIC {
-            return Err(malformed(
-                "byte 0",
-                "\"hlprogrm\", a replay program".into(),
-                format!("{:#x}", field(content, 0)),
-            ));
-        }
-        if field(content, 1) != u64::from(VERSION) {
-            return Err(TraceError::Version {
-                path: path.into(),
-                found: field(content, 1).to_string(),
-                supported: VERSION.to_string(),
-            });
-        }
-        let (header_sum, found) = (xxh3_64(&content[..HEADER_BYTES - 8]), field(content, 7));
-        if header_sum != found {
-            return Err(malformed(
-                "byte 56",
-                format!("the header's checksum {header_sum:#x}"),
-                format!("{found:#x}"),
-            ));
-        }
-        let (words, trailer) = (field(content, 3), field(content, 4));
-        let body = words
-            .checked_mul(4)
-            .and_then(|bytes| bytes.checked_next_multiple_of(8))
-            .and_then(|bytes| bytes.checked_add(trailer));
-        let end = body
-            .and_then(|body| body.checked_add(HEADER_BYTES as u64))
-            .filter(|end| *end <= content.len() as u64);
-        let Some(end) = end else {
-            return Err(malformed(
-                "header",
-                format!("{words} words and a trailer of {trailer} bytes"),
-                format!("{} bytes", content.len()),
-            ));
-        };
-        let (body_sum, found) = (xxh3_64(&content[HEADER_BYTES..end as usize]), field(content, 6));
-        if body_sum != found {
-            return Err(malformed(
-                "byte 48",
-                format!("the checksum {found:#x} over the words and the trailer"),
-                format!("{body_sum:#x}"),
-            ));
-        }
-        let trailer: Trailer = serde_json::from_slice(
-            &content[(end - trailer) as usize..end as usize],
-        )
-        .map_err(|error| {
-            malformed("trailer", "facts and checkpoints as JSON".into(), error.to_string())
+        let (words, trailer) = whole(bytes.bytes(), path)?;
+        let trailer: Trailer = serde_json::from_slice(trailer).map_err(|error| {
+            let expected = "facts and checkpoints as JSON".into();
+            malformed(path, "trailer", expected, error.to_string())
         })?;
         let ordered = trailer.checkpoints.is_sorted_by_key(|checkpoint| checkpoint.word);
         if !ordered || trailer.checkpoints.last().is_none_or(|last| last.word != words) {
-            return Err(malformed(
-                "trailer",
-                "checkpoints in order, the last at the end of the words".into(),
-                "others".into(),
-            ));
+            let expected = "checkpoints in order, the last at the end of the words".into();
+            return Err(malformed(path, "trailer", expected, "others".into()));
         }
         // A birth takes at least two words, so the table of slots stays in proportion to the file.
         if u64::from(trailer.facts.slots) > words / 2 {
@@ -298,6 +234,73 @@ impl Program {
             Some(step.map(|step| (here, step)))
         })
     }
+}
+
+/// The number of words and the trailer's bytes of a whole file: its lengths and checksums fit.
+fn whole<'a>(content: &'a [u8], path: &Path) -> Result<(u64, &'a [u8]), TraceError> {
+    if content.len() < HEADER_BYTES {
+        let found = format!("{} bytes", content.len());
+        return Err(malformed(
+            path,
+            "header",
+            format!("a replay program's {HEADER_BYTES} bytes"),
+            found,
+        ));
+    }
+    if field(content, 0) != MAGIC {
+        return Err(malformed(
+            path,
+            "byte 0",
+            "\"hlprogrm\", a replay program".into(),
+            format!("{:#x}", field(content, 0)),
+        ));
+    }
+    if field(content, 1) != u64::from(VERSION) {
+        return Err(TraceError::Version {
+            path: path.into(),
+            found: field(content, 1).to_string(),
+            supported: VERSION.to_string(),
+        });
+    }
+    let (header_sum, found) = (xxh3_64(&content[..HEADER_BYTES - 8]), field(content, 7));
+    if header_sum != found {
+        return Err(malformed(
+            path,
+            "byte 56",
+            format!("the header's checksum {header_sum:#x}"),
+            format!("{found:#x}"),
+        ));
+    }
+    let (words, trailer) = (field(content, 3), field(content, 4));
+    let body = words
+        .checked_mul(4)
+        .and_then(|bytes| bytes.checked_next_multiple_of(8))
+        .and_then(|bytes| bytes.checked_add(trailer));
+    let end = body
+        .and_then(|body| body.checked_add(HEADER_BYTES as u64))
+        .filter(|end| *end <= content.len() as u64);
+    let Some(end) = end else {
+        return Err(malformed(
+            path,
+            "header",
+            format!("{words} words and a trailer of {trailer} bytes"),
+            format!("{} bytes", content.len()),
+        ));
+    };
+    let (body_sum, found) = (xxh3_64(&content[HEADER_BYTES..end as usize]), field(content, 6));
+    if body_sum != found {
+        return Err(malformed(
+            path,
+            "byte 48",
+            format!("the checksum {found:#x} over the words and the trailer"),
+            format!("{body_sum:#x}"),
+        ));
+    }
+    Ok((words, &content[(end - trailer) as usize..end as usize]))
+}
+
+fn malformed(path: &Path, place: &str, expected: String, found: String) -> TraceError {
+    TraceError::Malformed { path: path.into(), place: place.into(), expected, found }
 }
 
 fn field(bytes: &[u8], index: usize) -> u64 {

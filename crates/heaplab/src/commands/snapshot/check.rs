@@ -12,7 +12,7 @@ use heaplab_snapshot::query::assertion::{
     Assertion, Checked, Heap, Older, any_asks, classes_of, counts, unknown_classes,
 };
 use heaplab_snapshot::query::filter::Wanted;
-use heaplab_snapshot::session::Moment;
+use heaplab_snapshot::session::SnapshotIds;
 use heaplab_snapshot_view::check as view;
 use heaplab_terminal as terminal;
 use std::path::PathBuf;
@@ -101,7 +101,7 @@ fn born(
     older: &Older,
     analysis: &Analysis,
 ) -> Result<Option<Born>> {
-    let last = || Moment::of(analysis.snapshot());
+    let last = || SnapshotIds::of(analysis.snapshot());
     let Some(target) = &older.moment else { return Ok(None) };
     if any_asks(assertions, "added") {
         super::diff::warned(target, &last());

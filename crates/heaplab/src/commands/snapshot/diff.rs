@@ -9,7 +9,7 @@ use heaplab_snapshot::analysis::Analysis;
 use heaplab_snapshot::diff::compare;
 use heaplab_snapshot::growth::Candidates;
 use heaplab_snapshot::series::{Ended, Series};
-use heaplab_snapshot::session::{Moment, Session};
+use heaplab_snapshot::session::{Session, SnapshotIds};
 use heaplab_snapshot_view::diff as view;
 use heaplab_terminal as terminal;
 use heaplab_text::lines;
@@ -58,7 +58,7 @@ fn two(args: &Args) -> Result<()> {
 
 fn compared(args: &Args, analyses: &[&Analysis]) -> Result<()> {
     let (older, newer) = (analyses[0], analyses[1]);
-    let session = warned(&Moment::of(older.snapshot()), &Moment::of(newer.snapshot()));
+    let session = warned(&SnapshotIds::of(older.snapshot()), &SnapshotIds::of(newer.snapshot()));
     let bar = args.reading.spinner("comparing".into());
     let mut diffs = compare(older, newer);
     bar.finish_and_clear();
@@ -80,7 +80,7 @@ fn compared(args: &Args, analyses: &[&Analysis]) -> Result<()> {
 }
 
 /// Whether equal ids are equal objects; where they are not, that is said.
-pub fn warned(older: &Moment, newer: &Moment) -> Session {
+pub fn warned(older: &SnapshotIds, newer: &SnapshotIds) -> Session {
     let session = Session::of(older, newer);
     if let Some(text) = view::warning(&session) {
         eprintln!("{}", lines::paragraph(&text, "heaplab: ", 2, terminal::columns()).trim_end());

@@ -10,7 +10,7 @@ use heaplab_expression::Expression;
 use heaplab_snapshot::leaks::{Born, BornError, Cut, Leaks};
 use heaplab_snapshot::query::object::Objects;
 use heaplab_snapshot::query::plan::read_condition;
-use heaplab_snapshot::session::Moment;
+use heaplab_snapshot::session::SnapshotIds;
 use heaplab_snapshot_view::leaks::Told;
 use heaplab_terminal as terminal;
 use std::path::{Path, PathBuf};
@@ -93,7 +93,7 @@ pub fn tell(
     let base = moment(base, &args.reading)?;
     let target = moment(target, &args.reading)?;
     file::analysed(last, &args.reading, None, |analysis| {
-        let last = Moment::of(analysis.snapshot());
+        let last = SnapshotIds::of(analysis.snapshot());
         let born = Born::between(&base, &target, &last).map_err(|error| {
             let file = files[error.file()].display();
             UsageError(format!("{file}: {error}; {}", advice(&error)))

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use heaplab_snapshot::Node;
 use heaplab_snapshot::analysis::{Analysis, Filter};
 use heaplab_snapshot::query::filter::Wanted;
-use heaplab_snapshot::session::Moment;
+use heaplab_snapshot::session::SnapshotIds;
 use std::path::{Path, PathBuf};
 
 /// `--filter` and `--since`.
@@ -58,7 +58,7 @@ impl ObjectFilter {
 /// What was allocated after an older snapshot of the same process was taken.
 pub fn since(older: &Path, reading: &Reading, analysis: &Analysis) -> Result<Wanted> {
     let before = moment(older, reading)?;
-    warned(&before, &Moment::of(analysis.snapshot()));
+    warned(&before, &SnapshotIds::of(analysis.snapshot()));
     let after = before.last_object_id();
     let until = analysis.snapshot().graph.last_object_id();
     if after > until {
@@ -71,10 +71,10 @@ pub fn since(older: &Path, reading: &Reading, analysis: &Analysis) -> Result<Wan
 }
 
 /// The ids of a file, which is not kept.
-pub fn moment(path: &Path, reading: &Reading) -> Result<Moment> {
+pub fn moment(path: &Path, reading: &Reading) -> Result<SnapshotIds> {
     let source = Source::open(path, reading.is_quiet())?;
     if reading.keeps_index() {
-        return source.analysed(reading, |analysis| Ok(Moment::of(analysis.snapshot())));
+        return source.analysed(reading, |analysis| Ok(SnapshotIds::of(analysis.snapshot())));
     }
-    Ok(Moment::of(&source.read(reading)?))
+    Ok(SnapshotIds::of(&source.read(reading)?))
 }

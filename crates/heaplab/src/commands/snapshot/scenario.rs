@@ -4,7 +4,7 @@ use super::leaks::{Asked, tell};
 use super::take::with_progress;
 use super::target;
 use anyhow::{Context, Result, anyhow, ensure};
-use heaplab_capture::scenario::{Moment, Scenario};
+use heaplab_capture::scenario::{Scenario, Stage};
 use heaplab_capture::take::Request;
 use heaplab_capture::{Browser, Connection, Endpoint, Options};
 use heaplab_terminal as terminal;
@@ -53,7 +53,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let scenario = read(&args.scenario)?;
     fs::create_dir_all(&args.output)
         .with_context(|| format!("cannot make the folder {}", args.output.display()))?;
-    let files = Moment::ALL.map(|moment| args.output.join(moment.file_name()));
+    let files = Stage::ALL.map(|moment| args.output.join(moment.file_name()));
     let mut taken = Vec::new();
     if let Err(error) = take(&args, &scenario, &mut taken) {
         let kept = match taken.last() {

@@ -249,20 +249,8 @@ mod tests {
         let put = |bytes: &mut [u8], at: usize, value: &[u8]| {
             bytes[at..at + value.len()].copy_from_slice(value)
         };
-        drop(
-            ControlPage::create(
-                folder,
-                Settings {
-                    stack_depth: 16,
-                    ring_bytes: 65536,
-                    first_ring_bytes: 65536,
-                    nested_bytes: 4096,
-                    mark_signal: 0,
-                    flags: 0,
-                },
-            )
-            .unwrap(),
-        );
+        let settings = Settings { stack_depth: 16, ..Settings::default() };
+        drop(ControlPage::create(folder, settings).unwrap());
         let mut control = std::fs::read(folder.join(CONTROL_FILE)).unwrap();
         for (at, value) in [
             (offset_of!(Control, origin_counter), 1_u64),

@@ -128,7 +128,7 @@ proptest! {
     ) {
         let count = texts.len();
         let (own, given): (Vec<_>, Vec<_>) = texts.into_iter().unzip();
-        let options = Options { hash: [Hash::V8Original, Hash::V8Shifted, Hash::Mixed][hash], ..Options::default() };
+        let options = GeneratorOptions { hash: [Hash::V8Original, Hash::V8Shifted, Hash::Mixed][hash], ..GeneratorOptions::default() };
         let (lent, _) = made(&mut Texts { by_address, ..heap(own.clone(), given.clone(), true) }, options);
         let (copied, _) = made(&mut heap(own, given, false), options);
         let ((mut lent_rows, mut lent), (mut copied_rows, mut copied)) = (resolved(&lent), resolved(&copied));
@@ -152,7 +152,7 @@ fn a_lent_text_costs_five_bytes() {
     let count = 100_000;
     let own = (0..count).map(|number| Some(format!("text {number}"))).collect();
     let mut heap = heap(own, vec![String::from("given"); count], true);
-    let (file, profile) = made(&mut heap, Options::default());
+    let (file, profile) = made(&mut heap, GeneratorOptions::default());
     assert_eq!(file["strings"].as_array().unwrap().len(), count + 2);
     assert!((profile.strings_bytes as f64) < count as f64 * 5.1, "{} bytes", profile.strings_bytes);
 }
@@ -164,7 +164,7 @@ fn a_text_that_changes_ends_the_file() {
         let mut heap =
             heap(vec![Some("one".into()), Some("two".into())], vec!["a".into(), "b".into()], true);
         heap.changes = Rc::new(Cell::new(Some(changes)));
-        let made = generate(&mut heap, Vec::new(), Options::default())
+        let made = generate(&mut heap, Vec::new(), GeneratorOptions::default())
             .map(|(bytes, _)| String::from_utf8(bytes).unwrap());
         (made, heap.changes.get() != Some(0))
     };
@@ -188,8 +188,10 @@ fn a_text_that_changes_ends_the_file() {
 #[test]
 fn names_asked_for_in_the_first_phase_are_copied() {
     let mut heap = heap(vec![Some("one".into())], vec!["a".into()], true);
-    let (file, profile) =
-        made(&mut heap, Options { names_in_generation: true, ..Options::default() });
+    let (file, profile) = made(
+        &mut heap,
+        GeneratorOptions { names_in_generation: true, ..GeneratorOptions::default() },
+    );
     assert_eq!(
         (resolved(&file).1, profile.generation_names.inserted),
         (vec!["(root)".into(), "a".into(), "one".into()], 3)

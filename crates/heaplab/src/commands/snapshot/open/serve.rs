@@ -5,7 +5,7 @@ use crate::commands::snapshot::file::{Reading, all_analysed};
 use anyhow::{Context, Result};
 use heaplab_loopback::{Answer, Request, Server};
 use heaplab_snapshot::analysis::Analysis;
-use heaplab_snapshot::session::Moment;
+use heaplab_snapshot::session::SnapshotIds;
 use heaplab_snapshot_view::page::{Opened, Page, Problem, asset};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,9 +25,9 @@ fn serve(
     reading: &Reading,
 ) -> Result<ExitCode> {
     let mut files = Vec::new();
-    let mut before: Option<Moment> = None;
+    let mut before: Option<SnapshotIds> = None;
     for (path, analysis) in paths.iter().zip(analyses) {
-        let moment = Moment::of(analysis.snapshot());
+        let moment = SnapshotIds::of(analysis.snapshot());
         let session = before.map(|before| warned(&before, &moment));
         before = Some(moment);
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
