@@ -110,7 +110,10 @@ const INSIDE: [(&[&str], &str); 3] = [
         &["node", "chrom", "electron", "deno"],
         "To see objects in V8's heap, record with --node, or take a heap snapshot (heaplab snapshot take).",
     ),
-    (&["java"], "To see the JVM's metaspace, record with --jvm-metaspace."),
+    (
+        &["java"],
+        "The JVM names the purposes of its memory with --jvm-memory, and --jvm-metaspace records its metaspace.",
+    ),
 ];
 
 /// How to see more of this program.
@@ -123,7 +126,7 @@ fn remedy(tables: &Tables, process: Option<u32>) -> &'static str {
     } else if is(&["node", "chrom", "electron", "deno"]) {
         "V8 maps its heap itself: record with --node, or take a heap snapshot (heaplab snapshot take)."
     } else if is(&["java"]) {
-        "The JVM maps its heap itself: record with --jvm-metaspace to see its metaspace."
+        "The JVM maps its heap itself: record with --jvm-memory to see its size, with --jvm-metaspace to see its metaspace."
     } else if is(&["ruby"]) {
         "Ruby maps its object pages itself, and those are not recorded: ObjectSpace tells what is in them."
     } else if is(&["cc1", "lto1", "g++", "gcc"]) {

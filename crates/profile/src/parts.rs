@@ -5,6 +5,7 @@
 //! runtime's arenas, the function that mapped them.
 
 use crate::runtime_maps;
+use heaplab_text::words::bytes;
 use heaplab_trace::StackId;
 use heaplab_trace::tables::{ResidentKind, ResidentPart, Tables, bare_name};
 use serde::Serialize;
@@ -25,6 +26,32 @@ pub struct NamedPart {
     pub huge_bytes: u64,
     /// Mappings, or pieces of mappings.
     pub mappings: u64,
+    /// Bytes of address space that the runtime says it reserved; 0: not known.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub reserved_bytes: u64,
+    /// Of these, bytes that the runtime says it committed.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub committed_bytes: u64,
+}
+
+fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+
+impl NamedPart {
+    /// The label, with the runtime's own figures: "the JVM's Java Heap (of 64 MiB committed, 2 GiB
+    /// reserved)".
+    pub fn words(&self) -> String {
+        let NamedPart { label, committed_bytes, reserved_bytes, .. } = self;
+        if *reserved_bytes == 0 {
+            return label.clone();
+        }
+        format!(
+            "{label} (of {} committed, {} reserved)",
+            bytes(*committed_bytes),
+            bytes(*reserved_bytes)
+        )
+    }
 }
 
 /// The resident memory at one moment: the parts add up to `bytes`.
@@ -128,14 +155,24 @@ fn named(tables: &Tables, rows: &[ResidentPart]) -> Vec<NamedPart> {
         let (kind, label) = (row.kind, label(tables, row));
         let at = *places.entry((kind, label.clone())).or_insert(parts.len());
         if at == parts.len() {
-            let (stack, bytes, huge_bytes, mappings) = (0, 0, 0, 0);
-            parts.push(NamedPart { kind, label, stack, bytes, huge_bytes, mappings });
+            parts.push(NamedPart {
+                kind,
+                label,
+                stack: 0,
+                bytes: 0,
+                huge_bytes: 0,
+                mappings: 0,
+                reserved_bytes: 0,
+                committed_bytes: 0,
+            });
             largest.push(0);
         }
         let part = &mut parts[at];
         part.bytes = part.bytes.saturating_add(row.bytes);
         part.huge_bytes = part.huge_bytes.saturating_add(row.huge_bytes);
         part.mappings = part.mappings.saturating_add(row.mappings.into());
+        part.reserved_bytes = part.reserved_bytes.saturating_add(row.reserved_bytes);
+        part.committed_bytes = part.committed_bytes.saturating_add(row.committed_bytes);
         if row.bytes > largest[at] {
             (largest[at], part.stack) = (row.bytes, row.stack);
         }
@@ -144,8 +181,14 @@ fn named(tables: &Tables, rows: &[ResidentPart]) -> Vec<NamedPart> {
     parts
 }
 
+/// Beginning of the names of parts that a JVM names.
+const JVM: &str = "JVM: ";
+
 /// The name of a part, in words.
 fn label(tables: &Tables, part: &ResidentPart) -> String {
+    if let Some(purpose) = part.name.strip_prefix(JVM) {
+        return format!("the JVM's {purpose}");
+    }
     let file = || {
         let name = part.name.strip_suffix(" (deleted)").unwrap_or(&part.name);
         name.rsplit('/').next().unwrap_or(name)
@@ -270,6 +313,7 @@ mod tests {
         assert_eq!(label(1, ""), "pymalloc arenas");
         assert_eq!(label(2, ""), "mapped by pool_grow");
         assert_eq!(label(4, ""), "V8's new space");
+        assert_eq!(label(1, "JVM: Java Heap"), "the JVM's Java Heap");
         assert_eq!(label(0, "worker pool"), "mapped as \"worker pool\"");
         assert_eq!(label(0, ""), "mapped past malloc, without a stack");
     }

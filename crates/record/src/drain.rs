@@ -559,6 +559,16 @@ impl Drainer {
         discovered.and(emptied).and(noted)
     }
 
+    /// Whether to ask JVMs for the purposes of their memory from now on.
+    pub fn ask_jvms(&mut self, asks: bool) {
+        self.mappings.asks_jvms = asks;
+    }
+
+    /// See [`Sampler::silence`].
+    pub fn silence_of_jvms(&self) -> Option<String> {
+        self.mappings.silence()
+    }
+
     /// Notes the memory of every living image, and now and then what it lies in.
     pub fn sample(&mut self) -> io::Result<()> {
         // Leave out images with a number that is another process's, or unconfirmed.

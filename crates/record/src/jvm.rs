@@ -26,6 +26,7 @@ mod session;
 mod spool;
 mod unlogged;
 
+pub(crate) use release::is_java;
 pub use spool::is_spool;
 
 use crate::control::{ControlPage, Settings};

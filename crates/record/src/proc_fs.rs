@@ -184,6 +184,13 @@ fn user_of(status: &str) -> Option<u32> {
         .ok()
 }
 
+/// The process's number in its own namespace, which differs in a container.
+pub fn innermost_number(pid: u32) -> Option<u32> {
+    let status = text(format!("/proc/{pid}/status"))?;
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    numbers.map_or(Some(pid), |numbers| numbers.split_ascii_whitespace().last()?.parse().ok())
+}
+
 /// The words of the process's command line; empty if unreadable.
 pub fn arguments(pid: u32) -> Vec<String> {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

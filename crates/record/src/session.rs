@@ -53,6 +53,8 @@ pub struct RecordOptions {
     pub stack_depth: u32,
     /// Python's frames in stacks; `None`: native frames only.
     pub python: Option<Frames>,
+    /// Ask JVMs for the purposes of their memory; needs `samples`.
+    pub jvm_memory: bool,
     /// Bytes of a thread's ring: a power of two, at least 64 KiB. A process's first thread has more
     /// ([`control::first_ring_bytes`]).
     pub ring_bytes: u32,
@@ -233,6 +235,7 @@ fn begin<'a>(
     if let Some(bytes) = options.spool_limit_bytes {
         drainer.limit(bytes);
     }
+    drainer.ask_jvms(options.jvm_memory);
     let began = Note::Began {
         command: spawn::shown(&options.command),
         unix_s: clock::unix_s(),
@@ -243,6 +246,7 @@ fn begin<'a>(
         object: preloads.then_some(object.as_path()),
         asan_is_told,
         sets_python: options.python.is_some(),
+        asks_jvms: options.jvm_memory,
     };
     let child = spawn::start(program, &options.command, how, &spool, &signals)?;
     let session = Session {
@@ -611,6 +615,11 @@ impl Session<'_> {
         }
         if let Err(error) = &outcome {
             self.stop(error);
+        }
+        if let Some(text) = self.drainer.silence_of_jvms().filter(|_| self.stopped.is_none())
+            && let Err(error) = self.drainer.note(&Note::Loss { text })
+        {
+            self.stop(&error);
         }
         self.control.tick();
         let last = match &self.stopped {

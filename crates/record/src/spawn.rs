@@ -4,6 +4,8 @@
 use crate::diagnose;
 use crate::error::RecordError;
 use crate::inherited::{self, Environment};
+use crate::jvm;
+use crate::mappings::jvm::OPTIONS;
 use crate::preload;
 use crate::python;
 use crate::signals::Signals;
@@ -25,6 +27,8 @@ pub struct Preloading<'a> {
     pub asan_is_told: bool,
     /// Whether Python must take objects from malloc.
     pub sets_python: bool,
+    /// Whether JVMs must track their memory and answer questions about it.
+    pub asks_jvms: bool,
 }
 
 /// A program's exit code as a shell shows it: 128 + N if signal N ended the program.
@@ -73,6 +77,16 @@ fn asan_options(existing: Option<&OsStr>) -> OsString {
     value
 }
 
+/// `JDK_JAVA_OPTIONS` with [`OPTIONS`] before the user's: the last value of an option counts.
+fn java_options(existing: Option<&OsStr>) -> OsString {
+    let mut value = OsString::from(OPTIONS.join(" "));
+    if let Some(existing) = existing.filter(|existing| !existing.is_empty()) {
+        value.push(" ");
+        value.push(existing);
+    }
+    value
+}
+
 /// Starts `command` (its first word names the program at `path`), recorded into `spool`. Standard
 /// input, output and error, the process group and the working folder are heaplab's; the signal mask
 /// is the one before `signals` were taken.
@@ -90,11 +104,19 @@ pub fn start(
     if how.sets_python {
         python::set_environment(&mut environment);
     }
+    let mut command = command.to_vec();
+    if how.asks_jvms && jvm::is_java(path) {
+        command.splice(1..1, OPTIONS.map(OsString::from));
+    } else if how.asks_jvms {
+        // Before 18 a JVM gets the first option by its launcher's command line alone, and this
+        // variable is a part of it.
+        environment.set("JDK_JAVA_OPTIONS", java_options);
+    }
     if let Some(object) = how.object {
         environment.set("LD_PRELOAD", |before| preload::variable(object, before));
         environment.set(SPOOL_VARIABLE, |_| spool.as_os_str().to_owned());
     }
-    as_it_would_run(path, command, signals, environment)
+    as_it_would_run(path, &command, signals, environment)
 }
 
 /// Starts `command` in `environment`, with the signal mask and ignored signals from before `signals`
@@ -156,6 +178,13 @@ mod tests {
             asan_options(Some("detect_leaks=0".as_ref())),
             "verify_asan_link_order=0:detect_leaks=0"
         );
+    }
+
+    #[test]
+    fn options_of_java_are_kept() {
+        let ours = java_options(None).into_string().unwrap();
+        assert_eq!(ours, "-XX:NativeMemoryTracking=detail -XX:+StartAttachListener");
+        assert_eq!(java_options(Some("-Xmx1g".as_ref())), *format!("{ours} -Xmx1g"));
     }
 
     #[test]

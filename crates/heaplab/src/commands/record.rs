@@ -41,6 +41,10 @@ pub struct Args {
     #[arg(long, value_enum, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "frames", hide_possible_values = true,
         conflicts_with_all = ["ocaml", "node", "jvm_metaspace"])]
     python: Option<Frames>,
+    /// Ask JVMs (9 or later) for the purposes of their memory: heap, code, classes, threads. They
+    /// start with -XX:NativeMemoryTracking=detail and -XX:+StartAttachListener
+    #[arg(long, conflicts_with_all = ["ocaml", "node", "jvm_metaspace"])]
+    jvm_memory: bool,
     /// Bytes of new objects between two full collections, which find dead objects: a power of two from 1M to 512M. Default with --node: 1M; default with --ocaml: force none, so that the program's own collections notice deaths
     #[arg(long, value_name = "BYTES", value_parser = settings::granularity)]
     granularity: Option<u64>,
@@ -116,6 +120,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.python.is_some() && args.stack_depth == 0 {
         misasked!("--python puts frames into stacks, of which --stack-depth 0 records none");
     }
+    if args.jvm_memory && args.samples == 0 {
+        misasked!("--jvm-memory divides resident memory, which --samples 0 does not read");
+    }
     let mut claim = Some(output::clear(&output, args.force)?);
     bus::is_an_error(Mapped::Spool);
     if args.jvm_metaspace {
@@ -132,6 +139,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         spool: spool_of(&output),
         stack_depth: args.stack_depth,
         python: args.python,
+        jvm_memory: args.jvm_memory,
         ring_bytes: args.ring_size,
         mark_signal: args.mark_signal.unwrap_or(0),
         samples: Duration::from_millis(args.samples.into()),

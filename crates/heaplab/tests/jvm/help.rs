@@ -47,10 +47,22 @@ pub struct UnderWay {
 
 /// heaplab's own folder for temporary files is the bundle's, so that a test finds the pipe.
 pub fn start(bundle: &Path, java: &[&str], arguments: [&str; 3]) -> UnderWay {
+    start_recording(bundle, &["--jvm-metaspace"], java, arguments)
+}
+
+/// The same with other options of `heaplab record`.
+pub fn start_recording(
+    bundle: &Path,
+    options: &[&str],
+    java: &[&str],
+    arguments: [&str; 3],
+) -> UnderWay {
     let mut command = heaplab();
     command.env("TMPDIR", bundle.parent().unwrap());
     command
-        .args(["record", "--jvm-metaspace", "-o"])
+        .arg("record")
+        .args(options)
+        .arg("-o")
         .arg(bundle)
         .arg("--")
         .args(java)

@@ -8,7 +8,7 @@ use std::process::Command;
 
 /// `java` of the JDK in this environment variable; `None`, with a line, where there is none that
 /// runs.
-fn java_of(variable: &str) -> Option<String> {
+pub fn java_of(variable: &str) -> Option<String> {
     let java = std::env::var_os(variable)
         .map(|home| PathBuf::from(home).join("bin/java").display().to_string());
     let java = java.filter(|java| {

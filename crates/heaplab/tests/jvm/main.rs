@@ -3,6 +3,7 @@
 
 mod help;
 mod jcmd;
+mod memory;
 
 use heaplab_trace::EventSource;
 use heaplab_trace::bundle::{Bundle, Selection};

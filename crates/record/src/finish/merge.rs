@@ -338,6 +338,8 @@ impl<'a, S: EventSink> Merge<'a, S> {
                     bytes: figures.bytes.min(RESIDENT_BYTES_MAX),
                     huge_bytes: figures.huge_bytes.min(RESIDENT_BYTES_MAX),
                     mappings: figures.mappings,
+                    reserved_bytes: figures.reserved_bytes.min(RESIDENT_BYTES_MAX),
+                    committed_bytes: figures.committed_bytes.min(RESIDENT_BYTES_MAX),
                 });
             }
         }

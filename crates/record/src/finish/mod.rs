@@ -238,18 +238,24 @@ pub fn merge_spool<S: EventSink>(
 fn moments(notes: &[Note]) -> Vec<ResidenceMoment> {
     let mut of_images: BTreeMap<(u32, u32), Vec<ResidenceMoment>> = BTreeMap::new();
     for note in notes {
-        let Note::Mappings { counter, pid, seq, files, anonymous } = note else { continue };
+        let Note::Mappings { counter, pid, seq, files, anonymous, account } = note else {
+            continue;
+        };
         let key = (*pid, *seq);
         let of_image = of_images.entry(key).or_default();
-        let files = files
+        let before = of_image.last();
+        let files =
+            files.clone().or_else(|| before.map(|before| before.files.clone())).unwrap_or_default();
+        let account = account
             .clone()
-            .or_else(|| of_image.last().map(|before| before.files.clone()))
+            .or_else(|| before.map(|before| before.account.clone()))
             .unwrap_or_default();
         of_image.push(ResidenceMoment {
             counter: *counter,
             key,
             files,
             anonymous: anonymous.clone(),
+            account,
         });
     }
     of_images.into_values().flat_map(residence::thin).collect()

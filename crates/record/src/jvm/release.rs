@@ -4,12 +4,22 @@
 use crate::error::RecordError;
 use std::fs;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The first version whose log is complete enough.
 const OLDEST: u32 = 17;
 /// Largest `release` file that is read, bytes.
 const RELEASE_BYTES_LIMIT: u64 = 1 << 20;
+
+/// Whether `program` is the `java` of a JDK or JRE.
+pub(crate) fn is_java(program: &Path) -> bool {
+    java(program).is_some()
+}
+
+/// The file of `program`, if its name is `java`.
+fn java(program: &Path) -> Option<PathBuf> {
+    program.canonicalize().ok().filter(|real| real.file_name().is_some_and(|name| name == "java"))
+}
 
 /// Whether `program` is the `java` of a JDK or JRE: it takes `-Xlog` as an argument then. Of any
 /// other program nothing is known.
@@ -17,10 +27,7 @@ const RELEASE_BYTES_LIMIT: u64 = 1 << 20;
 /// # Errors
 /// The program is a Java before 17.
 pub fn check(program: &Path) -> Result<bool, RecordError> {
-    let Ok(real) = program.canonicalize() else { return Ok(false) };
-    if real.file_name().is_none_or(|name| name != "java") {
-        return Ok(false);
-    }
+    let Some(real) = java(program) else { return Ok(false) };
     let mut text = String::new();
     let home = real.parent().and_then(Path::parent);
     let file = home.and_then(|home| {

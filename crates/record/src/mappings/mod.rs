@@ -1,14 +1,15 @@
 //! The mappings of a process with their resident bytes, from the kernel at one moment.
 //!
 //! Sources: `/proc/PID/smaps` for the mappings, `/proc/PID/pagemap` for the resident pages of
-//! anonymous mappings that are resident in part (proc_pid_smaps(5), proc_pid_pagemap(5)), and
-//! `/proc/PID/task/TID/syscall` for the stack pointers of threads that wait. Reading them costs the
-//! target the kernel's read lock on its address space for each mapping, so [`sampler`] bounds how
-//! often it happens.
+//! anonymous mappings that are resident in part (proc_pid_smaps(5), proc_pid_pagemap(5)),
+//! `/proc/PID/task/TID/syscall` for the stack pointers of threads that wait, and a JVM's own
+//! account ([`jvm`]). Reading them costs the target the kernel's read lock on its address space for
+//! each mapping, so [`sampler`] bounds how often it happens.
 //!
 //! Deviations: the kernel gives no atomic picture. A program that maps and unmaps meanwhile may
 //! have a page in two rows, or in none; rows that overlap an earlier one are left out.
 
+pub mod jvm;
 mod pages;
 pub mod sampler;
 mod smaps;
@@ -86,6 +87,37 @@ impl AnonymousRow {
     pub fn has(&self, fact: u8) -> bool {
         self.facts & fact != 0
     }
+}
+
+/// A range of addresses whose purpose the process's runtime names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Region {
+    /// First address.
+    pub start: u64,
+    /// Where it ends.
+    pub end: u64,
+    /// The runtime and its word for the purpose: "JVM: Java Heap".
+    pub name: String,
+}
+
+/// The runtime's figures of all regions of a name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Category {
+    /// As [`Region::name`].
+    pub name: String,
+    /// Bytes of address space.
+    pub reserved_bytes: u64,
+    /// Of these, bytes that the runtime has committed.
+    pub committed_bytes: u64,
+}
+
+/// A runtime's own account of its memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Account {
+    /// Ranges, in order and apart.
+    pub regions: Vec<Region>,
+    /// Figures, from about the time of the note.
+    pub categories: Vec<Category>,
 }
 
 /// The resident memory of a process at one moment.

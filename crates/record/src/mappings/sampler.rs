@@ -5,7 +5,8 @@
 //! their number: a recording of a day has some thousands. A process whose resident bytes have grown
 //! since its last reading is read sooner, so that the largest reading is close to the peak.
 
-use super::{FilePart, Reading, pages, smaps};
+use super::jvm::Asked;
+use super::{Account, FilePart, Reading, pages, smaps};
 use crate::spool::note::Note;
 use crate::{clock, proc_fs};
 use hashbrown::HashMap;
@@ -28,6 +29,9 @@ const THREADS_MAX: usize = 512;
 #[derive(Debug, Default)]
 struct Followed {
     files: Vec<FilePart>,
+    /// What its runtime said by the last note.
+    account: Account,
+    jvm: Asked,
     /// Stack pointers by thread, as last seen.
     stacks: HashMap<u32, u64>,
     bytes: u64,
@@ -39,18 +43,43 @@ struct Followed {
 #[derive(Debug, Default)]
 pub struct Sampler {
     images: HashMap<(u32, u32), Followed>,
+    /// Whether JVMs are asked for the purposes of their memory.
+    pub asks_jvms: bool,
+    /// Whether one has answered.
+    answered: bool,
+    /// The reason of a JVM that has not.
+    refusal: Option<String>,
 }
 
 impl Sampler {
+    /// The reason why no JVM has said the purposes of its memory; `None`: one has, or nobody asked.
+    pub fn silence(&self) -> Option<String> {
+        let of_living = self.images.values().find_map(|followed| followed.jvm.refusal.as_ref());
+        let refusal = self.refusal.as_ref().or(of_living);
+        (self.asks_jvms && !self.answered).then(|| match refusal {
+            Some(refusal) => format!("the JVM did not answer --jvm-memory; {refusal}"),
+            None => {
+                "no JVM listened for the question of --jvm-memory: none started by a `java` of \
+                     JDK 9 or later ran for long enough, or -XX:+DisableAttachMechanism forbids it"
+                    .into()
+            }
+        })
+    }
+
     /// Forgets an image that has ended.
     pub fn forget(&mut self, key: (u32, u32)) {
-        self.images.remove(&key);
+        let gone = self.images.remove(&key);
+        self.refusal = gone.and_then(|gone| gone.jvm.refusal).or(self.refusal.take());
     }
 
     /// Notes the image's mappings, if a reading is due and possible. `resident_bytes` is the
     /// process's present resident size, known cheaply.
     pub fn read(&mut self, key: (u32, u32), resident_bytes: u64, spool: &Path) -> Option<Note> {
         let followed = self.images.entry(key).or_default();
+        if self.asks_jvms && followed.jvm.look(key.0) {
+            self.answered = true;
+            followed.next = None;
+        }
         let began = Instant::now();
         let grown = GROWTH.0.max(followed.bytes / GROWTH.1);
         let has_grown = resident_bytes > followed.bytes.saturating_add(grown);
@@ -75,7 +104,10 @@ impl Sampler {
         let files = (followed.files != reading.files).then(|| reading.files.clone());
         followed.files = reading.files;
         let anonymous = reading.anonymous;
-        Some(Note::Mappings { counter, pid: key.0, seq: key.1, files, anonymous })
+        let said = &followed.jvm.account;
+        let account = (followed.account != *said).then(|| said.clone());
+        followed.account.clone_from(said);
+        Some(Note::Mappings { counter, pid: key.0, seq: key.1, files, anonymous, account })
     }
 }
 

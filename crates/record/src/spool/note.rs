@@ -1,6 +1,6 @@
 //! Notes: the rare facts that a spool keeps beside records, each a JSON object in its own block.
 
-use crate::mappings::{AnonymousRow, FilePart};
+use crate::mappings::{Account, AnonymousRow, FilePart};
 use serde::{Deserialize, Serialize};
 
 /// One note.
@@ -53,6 +53,9 @@ pub enum Note {
         files: Option<Vec<FilePart>>,
         /// Anonymous mappings by address.
         anonymous: Vec<AnonymousRow>,
+        /// The runtime's own account; `None`: as in the image's note before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        account: Option<Account>,
     },
     /// A process image ended.
     Ended {

@@ -50,6 +50,7 @@ pub fn options(folder: &Path, command: &[&dyn AsRef<std::ffi::OsStr>]) -> Record
         spool: folder.join("test.heaplab.spool"),
         stack_depth: 16,
         python: None,
+        jvm_memory: false,
         ring_bytes: 1 << 20,
         mark_signal: 0,
         samples: Duration::from_millis(20),

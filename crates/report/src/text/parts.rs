@@ -30,7 +30,7 @@ pub(super) fn parts(paint: &mut Paint, report: &Report<'_>, most: usize) {
     let large = all.parts.iter().filter(|part| is_large(part)).count().min(most.max(8));
     let (large, small) = all.parts.split_at(large);
     for part in large {
-        row(paint, part.bytes, whole, &part.label);
+        row(paint, part.bytes, whole, &part.words());
         if part.kind == ResidentKind::Mapped {
             for line in frames::lines(report.tables, part.stack, FRAMES).0 {
                 paint.dim(&format!("       {line}"));
@@ -47,7 +47,7 @@ pub(super) fn parts(paint: &mut Paint, report: &Report<'_>, most: usize) {
     rest.sort_by_key(|(_, (sum, _))| std::cmp::Reverse(*sum));
     for (kind, (sum, parts)) in rest {
         let alone = small.iter().find(|part| part.kind == kind && parts == 1);
-        let label = alone.map_or_else(|| summed(kind, parts), |part| part.label.clone());
+        let label = alone.map_or_else(|| summed(kind, parts), |part| part.words());
         row(paint, sum, whole, &label);
     }
     row(paint, all.bytes, whole, "in all");

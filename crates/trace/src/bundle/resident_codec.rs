@@ -11,7 +11,7 @@ use std::path::Path;
 
 const FILE: &str = "resident.parquet";
 
-const COLUMNS: [Column; 8] = [
+const COLUMNS: [Column; 10] = [
     Column::required("time_ns", I64, Delta),
     Column::required("process", U32, Dictionary),
     Column::required("kind", Text, Dictionary),
@@ -20,6 +20,9 @@ const COLUMNS: [Column; 8] = [
     Column::required("bytes", U64, Delta),
     Column::optional("huge_bytes", U64, Dictionary),
     Column::required("mappings", U32, Dictionary),
+    // Older bundles lack the columns.
+    Column::optional("reserved_bytes", U64, Dictionary),
+    Column::optional("committed_bytes", U64, Dictionary),
 ];
 
 const TIME_LIMIT: u64 = 1 << 63;
@@ -40,7 +43,9 @@ pub fn write_parts(folder: &Path, parts: &[ResidentPart]) -> Result<(), TraceErr
         (4, part) => unless_zero(part.stack.into()),
         (5, part) => part.bytes.into(),
         (6, part) => unless_zero(part.huge_bytes),
-        (_, part) => part.mappings.into(),
+        (7, part) => part.mappings.into(),
+        (8, part) => unless_zero(part.reserved_bytes),
+        (_, part) => unless_zero(part.committed_bytes),
     })
 }
 
@@ -73,5 +78,7 @@ fn part(table: &Rows, row: usize, processes: u64, stacks: u64) -> Result<Residen
         bytes: table.under(row, 5, BYTES_LIMIT)?,
         huge_bytes: table.optional_under(row, 6, BYTES_LIMIT)?.unwrap_or(0),
         mappings: table.under(row, 7, 1 << 32)? as u32,
+        reserved_bytes: table.optional_under(row, 8, BYTES_LIMIT)?.unwrap_or(0),
+        committed_bytes: table.optional_under(row, 9, BYTES_LIMIT)?.unwrap_or(0),
     })
 }

@@ -18,6 +18,8 @@ fn resident() -> Vec<ResidentPart> {
             bytes: 3 << 20,
             huge_bytes: 2 << 20,
             mappings: 3,
+            reserved_bytes: 8 << 20,
+            committed_bytes: 4 << 20,
             ..part
         },
     ]

@@ -79,4 +79,9 @@ pub struct ResidentPart {
     pub huge_bytes: u64,
     /// Mappings, or parts of mappings, that it is in.
     pub mappings: u32,
+    /// Bytes of address space that the runtime says it reserved for all parts of this name at this
+    /// time: in one of these parts; 0: not known.
+    pub reserved_bytes: u64,
+    /// Of these, bytes that the runtime says it committed.
+    pub committed_bytes: u64,
 }

@@ -11,16 +11,22 @@ pub enum Owner {
     Allocator,
 }
 
-/// The mapped ranges of one process.
-#[derive(Clone, Debug, Default)]
-pub struct Claims {
+/// The ranges of one process that have an owner, or another property.
+#[derive(Clone, Debug)]
+pub struct Claims<O = Owner> {
     /// Start to end and owner.
-    ranges: BTreeMap<u64, (u64, Owner)>,
+    ranges: BTreeMap<u64, (u64, O)>,
 }
 
-impl Claims {
+impl<O> Default for Claims<O> {
+    fn default() -> Claims<O> {
+        Claims { ranges: BTreeMap::new() }
+    }
+}
+
+impl<O: Copy> Claims<O> {
     /// `start..end` is `owner`'s from now on.
-    pub fn claim(&mut self, start: u64, end: u64, owner: Owner) {
+    pub fn claim(&mut self, start: u64, end: u64, owner: O) {
         if start < end {
             self.release(start, end);
             self.ranges.insert(start, (end, owner));
@@ -53,7 +59,7 @@ impl Claims {
     }
 
     /// `start..end` in pieces with one owner, or none, each.
-    pub fn pieces(&self, start: u64, end: u64) -> Vec<(u64, u64, Option<Owner>)> {
+    pub fn pieces(&self, start: u64, end: u64) -> Vec<(u64, u64, Option<O>)> {
         let mut pieces = Vec::new();
         let first = self.ranges.range(..=start).next_back().map_or(start, |(first, _)| *first);
         let mut at = start;
@@ -83,7 +89,7 @@ mod tests {
     proptest! {
         #[test]
         fn behaves_as_an_array_of_pages(operations in prop::collection::vec((any::<bool>(), 0_u64..40, 0_u64..40, 1_u32..5), 0..60), window in (0_u64..40, 1_u64..40)) {
-            let mut claims = Claims::default();
+            let mut claims: Claims = Claims::default();
             let mut pages = [None; 80];
             for (is_claim, start, length, stack) in operations {
                 let owner = if stack == 4 { Owner::Allocator } else { Owner::Program(stack) };

@@ -3,10 +3,10 @@
 //! Files need no division (see [`crate::mappings`]). An anonymous mapping is cut where its owner
 //! changes, because the kernel joins neighbours. In each piece the live blocks of malloc come
 //! first, with their resident pages. The rest of the piece belongs to the owner that the evidence
-//! names, in this order: the program that mapped it (the recorder saw the call), the recorder, a
-//! thread whose stack pointer is in the mapping, the allocator (it has live blocks there, or had
-//! some at an earlier moment; `[heap]`; the shape of glibc's heaps), a module's zeroed data.
-//! Otherwise the owner is unknown.
+//! names, in this order: the runtime that names its purpose, the program that mapped it (the
+//! recorder saw the call), the recorder, a thread whose stack pointer is in the mapping, the
+//! allocator (it has live blocks there, or had some at an earlier moment; `[heap]`; the shape of
+//! glibc's heaps), a module's zeroed data. Otherwise the owner is unknown.
 //!
 //! The parts of a mapping add up to its `Rss`: they are differences of one function of the address,
 //! the resident bytes below it (`Residency::below`), which ends at `Rss`.
@@ -14,7 +14,7 @@
 pub mod claims;
 
 use super::live_heap::LiveHeap;
-use crate::mappings::{AnonymousRow, FilePart, facts};
+use crate::mappings::{Account, AnonymousRow, Category, FilePart, Region, facts, jvm};
 use claims::{Claims, Owner};
 use heaplab_trace::tables::ResidentKind;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +34,8 @@ pub struct ResidenceMoment {
     pub files: Vec<FilePart>,
     /// Anonymous mappings by address.
     pub anonymous: Vec<AnonymousRow>,
+    /// The runtime's own account.
+    pub account: Account,
 }
 
 impl ResidenceMoment {
@@ -72,6 +74,10 @@ pub struct Figures {
     pub huge_bytes: u64,
     /// Number of mappings or pieces.
     pub mappings: u32,
+    /// Bytes that the runtime says it reserved for all parts of this name; 0: it says nothing.
+    pub reserved_bytes: u64,
+    /// Of these, bytes that the runtime says it committed.
+    pub committed_bytes: u64,
 }
 
 /// The parts of one moment.
@@ -88,6 +94,18 @@ impl Parts {
             part.bytes = part.bytes.saturating_add(bytes);
             part.huge_bytes = part.huge_bytes.saturating_add(huge_bytes);
             part.mappings = part.mappings.saturating_add(1);
+        }
+    }
+
+    /// Adds the runtime's own figures, each once.
+    fn add_figures(&mut self, categories: &[Category]) {
+        let mut of_names: BTreeMap<&str, &Category> =
+            categories.iter().map(|category| (category.name.as_str(), category)).collect();
+        for ((_, name, _), figures) in &mut self.by_key {
+            if let Some(category) = of_names.remove(name.as_str()) {
+                figures.reserved_bytes = category.reserved_bytes;
+                figures.committed_bytes = category.committed_bytes;
+            }
         }
     }
 }
@@ -108,6 +126,8 @@ struct Piece {
     end: u64,
     row: usize,
     owner: Option<Owner>,
+    /// Place of the region.
+    region: Option<usize>,
     live: u64,
     has_blocks: bool,
 }
@@ -130,32 +150,47 @@ impl Residence {
         }
         let residencies: Vec<Residency<'_>> = rows.iter().map(|row| Residency::of(row)).collect();
         let mut pieces: Vec<Piece> = Vec::new();
-        for (place, row) in rows.iter().enumerate() {
-            let cut = self.claims.pieces(row.start, row.end).into_iter();
-            pieces.extend(cut.map(|(start, end, owner)| Piece {
-                start,
-                end,
-                row: place,
-                owner,
-                live: 0,
-                has_blocks: false,
-            }));
+        let mut regions: Claims<usize> = Claims::default();
+        for (place, region) in moment.account.regions.iter().enumerate() {
+            regions.claim(region.start, region.end, place);
+        }
+        for (row, of_row) in rows.iter().enumerate() {
+            for (start, end, owner) in self.claims.pieces(of_row.start, of_row.end) {
+                let cut = regions.pieces(start, end).into_iter();
+                pieces.extend(cut.map(|(start, end, region)| Piece {
+                    start,
+                    end,
+                    row,
+                    owner,
+                    region,
+                    live: 0,
+                    has_blocks: false,
+                }));
+            }
         }
         find_blocks(&mut pieces, &residencies, heap);
         let mut rest = pieces.as_slice();
         while let Some(first) = rest.first() {
             let until = rest.iter().position(|piece| piece.row != first.row);
             let (of_row, after) = rest.split_at(until.unwrap_or(rest.len()));
-            self.name(&mut parts, &residencies[first.row], of_row);
+            self.name(&mut parts, &residencies[first.row], of_row, &moment.account.regions);
             rest = after;
         }
+        parts.add_figures(&moment.account.categories);
         parts
     }
 
     /// Adds the parts of one mapping.
-    fn name(&mut self, parts: &mut Parts, residency: &Residency<'_>, pieces: &[Piece]) {
+    fn name(
+        &mut self,
+        parts: &mut Parts,
+        residency: &Residency<'_>,
+        pieces: &[Piece],
+        regions: &[Region],
+    ) {
         let row = residency.row;
-        let unclaimed = || pieces.iter().filter(|piece| piece.owner.is_none());
+        let is_unclaimed = |piece: &&Piece| piece.owner.is_none() && piece.region.is_none();
+        let unclaimed = || pieces.iter().filter(is_unclaimed);
         let rest = self.unclaimed_kind(row, unclaimed().any(|piece| piece.has_blocks));
         let mut huge_before = 0;
         let mut below = 0_u64;
@@ -170,14 +205,22 @@ impl Residence {
             let live_huge = scaled(huge, live, resident);
             let (others, others_huge) = (resident - live, huge - live_huge);
             parts.add(ResidentKind::Blocks, "", 0, live, live_huge);
-            let (kind, name, stack) = match piece.owner {
+            let region = piece.region.and_then(|place| regions.get(place));
+            let (kind, name, stack) = match (piece.owner, region) {
+                // The runtime has given the range back since it named it.
+                (Some(Owner::Allocator), _) => (ResidentKind::Allocator, "", 0),
+                (owner, Some(region)) => {
+                    let is_stack = region.name == jvm::THREAD_STACK;
+                    let kind = if is_stack { ResidentKind::Stack } else { ResidentKind::Mapped };
+                    let stack = if let Some(Owner::Program(stack)) = owner { stack } else { 0 };
+                    (kind, region.name.as_str(), stack)
+                }
                 // A stack that the program mapped for a thread stays a stack.
-                Some(Owner::Program(stack)) if row.has(facts::STACK) => {
+                (Some(Owner::Program(stack)), None) if row.has(facts::STACK) => {
                     (ResidentKind::Stack, "threads", stack)
                 }
-                Some(Owner::Program(stack)) => (ResidentKind::Mapped, name_of(row), stack),
-                Some(Owner::Allocator) => (ResidentKind::Allocator, "", 0),
-                None => (rest.0, rest.1, 0),
+                (Some(Owner::Program(stack)), None) => (ResidentKind::Mapped, name_of(row), stack),
+                (None, None) => (rest.0, rest.1, 0),
             };
             parts.add(kind, name, stack, others, others_huge);
         }

@@ -28,7 +28,7 @@ pub fn resident(
         ));
     }
     let parts = all.parts.iter().take(limits::RESIDENT_PARTS).map(|part| model::ResidentPartRow {
-        label: shorten(&part.label, limits::NAME_CHARS),
+        label: shorten(&part.words(), limits::NAME_CHARS),
         bytes: part.bytes,
         huge_bytes: part.huge_bytes,
         mappings: part.mappings,
