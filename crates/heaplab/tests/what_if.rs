@@ -133,3 +133,87 @@ fn a_report_says_how_to_try_a_finding_and_what_trying_it_gave() {
     let text = report(&["--verify-savings", "--top", "4"]);
     assert!(flat(&text).contains("Replayed so on glibc: ") && !text.contains("--fix 1"), "{text}");
 }
+
+/// The page of a report has the command of each finding and the measured saving; the page of a
+/// what-if says what its text says.
+#[test]
+fn pages_show_the_command_the_saving_and_the_verdict() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = copied("what-if/gawk-before", folder.path());
+    let (report, page) = (folder.path().join("report.html"), folder.path().join("what-if.html"));
+    let written = Command::new(env!("CARGO_BIN_EXE_heaplab"))
+        .args(["report", "--verify-savings", "--top", "1", "--json", "--html"])
+        .args([&report, &bundle])
+        .output()
+        .unwrap();
+    let told = document(&written);
+    let model = data(&report);
+    let findings = model["findings"].as_array().unwrap();
+    let command = format!("heaplab what-if {} --fix ", bundle.display());
+    assert_eq!(findings[0]["what_if"], format!("{command}1"));
+    assert_eq!(findings[1]["what_if"], format!("{command}2"));
+    let saved = findings[0]["saved"].as_str().unwrap();
+    let heap = told["savings"][0]["heap"].as_str().unwrap();
+    assert!(saved.starts_with(&format!("Replayed so on {heap}: ")), "{saved}");
+    assert_eq!(findings[1]["saved"], "");
+
+    let bundle = copied("what-if/zstd-before", folder.path());
+    let asked = ["--size", "*:-8", "--reps", "2", "--on", "glibc,jemalloc", "--json", "--html"];
+    let told = document(&what_if(&bundle, &[&asked[..], &[page.to_str().unwrap()]].concat()));
+    let model = data(&page);
+    assert_eq!(model["recording"], bundle.display().to_string());
+    assert_eq!(model["verdict"].as_array().unwrap().len(), 2);
+    assert!(model["verdict"][0].as_str().unwrap().starts_with("On glibc "));
+    let heaps = &told["replay"]["after"]["heaps"];
+    for (number, heap) in ["glibc", "jemalloc"].into_iter().enumerate() {
+        let of_page = &model["heaps"][number];
+        assert_eq!(of_page["name"], heap);
+        let peak = &heaps[number]["space"]["peak_resident_bytes"];
+        assert_eq!(&of_page["after"]["peak_bytes"], peak);
+    }
+    assert_eq!(&model["assumptions"], &told["origin"]["assumptions"]);
+    // What is no page of heaplab stays.
+    std::fs::write(&page, "mine").unwrap();
+    let refused = what_if(&bundle, &["--size", "*:-8", "--html", page.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert_eq!(std::fs::read_to_string(&page).unwrap(), "mine");
+}
+
+/// The data of a page.
+fn data(page: &Path) -> Value {
+    let html = std::fs::read_to_string(page).unwrap();
+    let (_, data) = html.split_once(r#"<script type="application/json" id="data">"#).unwrap();
+    serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap()
+}
+
+#[test]
+fn the_page_of_a_what_if_is_drawn_in_chromium() {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let playwright = tests.join("../../report/tests/browser/node_modules/playwright-core");
+    let chromium = std::env::var("HEAPLAB_CHROMIUM").unwrap_or_else(|_| "/usr/bin/chromium".into());
+    if !playwright.exists() || !Path::new(&chromium).exists() {
+        let missing =
+            "chromium or playwright-core is not installed (npm ci in crates/report/tests/browser)";
+        assert!(std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none(), "{missing}");
+        eprintln!("skipped: {missing}");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = copied("what-if/zstd-before", folder.path());
+    let page = |name: &str, arguments: &[&str]| {
+        let file = folder.path().join(name);
+        let output = what_if(&bundle, &[arguments, &["--html", file.to_str().unwrap()]].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(output.stdout.is_empty(), "a page replaces the text");
+        file
+    };
+    let less = ["--size", "*:-8", "--reps", "2", "--on", "glibc,jemalloc"];
+    let pages =
+        [page("timed.html", &less), page("space.html", &[&less[..], &["--space"]].concat())];
+    let status = Command::new("node")
+        .args(["--test", "--test-reporter=spec"])
+        .arg(tests.join("what_if_page.mjs"))
+        .env("HEAPLAB_PAGES", std::env::join_paths(pages).unwrap())
+        .status();
+    assert!(status.expect("node starts").success(), "the browser saw something else: see above");
+}

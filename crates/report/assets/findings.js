@@ -115,6 +115,8 @@ function findingBody(page, finding) {
   pairs.push(...finding.facts);
   const body = el('div', { class: 'finding-body' },
     finding.advice ? el('p', { class: 'advice' }, ...unbroken(finding.advice)) : null,
+    finding.saved ? el('p', { class: 'saved' }, finding.saved) : null,
+    finding.what_if ? el('p', { class: 'note try' }, 'Try it: ', el('code', {}, finding.what_if)) : null,
     el('dl', { class: 'pairs' }, ...pairs.map(([name, value]) => el('div', {}, el('dt', {}, name), el('dd', {}, ...(typeof value === 'string' ? unbroken(value) : [value]))))),
     finding.confidence_reason ? note(`Confidence is ${finding.confidence}: ${finding.confidence_reason}.`) : null);
   if (finding.sizes.length > 0) body.append(sizesTable(finding));

@@ -13,3 +13,4 @@ pub mod model;
 
 pub use compose::{SHARED_SCRIPTS, STYLE, composed, html, shorten};
 pub use convert::{flame_of, page};
+pub(crate) use convert::{ratio_row, space_row};

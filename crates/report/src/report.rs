@@ -59,6 +59,16 @@ pub struct JvmMetaspace<'a> {
 }
 
 impl<'a> Report<'a> {
+    /// The command that tries the advice of the finding with this number; empty: none is named.
+    pub fn what_if_of(&self, number: usize) -> String {
+        if self.what_if.is_empty() { String::new() } else { format!("{}{number}", self.what_if) }
+    }
+
+    /// The result of the finding with this number, if it was tried.
+    pub fn saving_of(&self, number: usize) -> Option<&'a Saved> {
+        self.savings.iter().find(|saved| saved.finding == number)
+    }
+
     /// The report of one look at a recording, without replays, metaspaces and a heap.
     pub fn new(bundle: &'a Bundle, analysis: &'a Analysis, shown: &'a Shown) -> Report<'a> {
         Report {

@@ -1,6 +1,8 @@
-//! The saving of a change of the program: one model, as JSON and as text.
+//! The saving of a change of the program: one model, as JSON, as text and as a page.
 
+mod page;
 mod text;
+mod view;
 
 use heaplab_experiment::pair::PairResults;
 use heaplab_findings::{SlopRow, slop};
@@ -58,6 +60,10 @@ impl Asked {
 }
 
 impl WhatIf {
+    fn view(&self) -> view::View {
+        view::View::of(self)
+    }
+
     /// What `rules` made of a recording, in the bundle at `path`; profiles before and after.
     pub fn new(
         path: &Path,

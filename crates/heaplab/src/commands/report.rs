@@ -69,7 +69,7 @@ pub struct Args {
     #[arg(long)]
     verify: bool,
     /// Try the advice of each finding, one by one, as heaplab what-if does, and show the measured saving beside the estimate (for as many findings as --top says)
-    #[arg(long, conflicts_with_all = ["html", "on", "model", "blocks"])]
+    #[arg(long, conflicts_with_all = ["on", "model", "blocks"])]
     verify_savings: bool,
 }
 

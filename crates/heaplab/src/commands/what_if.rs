@@ -4,6 +4,7 @@
 
 use super::replay;
 use super::report::progress;
+use crate::answer::HtmlFile;
 use crate::commands::own_file;
 use crate::usage_error::UsageError;
 use crate::{answer, heaps};
@@ -59,6 +60,8 @@ pub struct Args {
     /// Write the results as JSON (docs/what-if-json.md)
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    html: HtmlFile,
     /// Show no progress
     #[arg(short, long)]
     quiet: bool,
@@ -67,6 +70,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     bus::is_an_error(Mapped::Program);
+    args.html.check()?;
     let bundle = output::open(&args.bundle)?;
     let specs = heaps::on(&args.on)?;
     let (selection, _) = progress(&bundle, "looking for the largest process", |read| {
@@ -98,7 +102,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     bar.finish_and_clear();
     let replay = replay?;
     let whatif = WhatIf::new(&path, &rules, changed, [&analysis.profile, &profile_after], replay);
-    answer::print_pretty(args.json, &whatif, || whatif.text(&path, terminal::columns()))?;
+    let is_written = args.html.write(|| whatif.page())?;
+    if args.json || !is_written {
+        answer::print_pretty(args.json, &whatif, || whatif.text(&path, terminal::columns()))?;
+    }
     let measured = whatif.replay.after.heaps.iter().any(|heap| heap.space.is_some());
     Ok(if measured { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

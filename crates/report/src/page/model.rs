@@ -426,6 +426,10 @@ pub struct Finding {
     pub stacks: Vec<StackShare>,
     /// How many stacks there are in all.
     pub stack_count: u64,
+    /// The command that tries the advice; empty: none is named.
+    pub what_if: String,
+    /// The measured saving, a sentence; empty: the advice was not tried.
+    pub saved: String,
 }
 
 /// One of several sizes that lie over round ones for one reason, on the allocator that the finding

@@ -109,10 +109,11 @@ pub fn one(paint: &mut Paint, tables: &Tables, rank: usize, finding: &Found) {
 
 /// How to try the advice, and the result if it was tried.
 fn tried(paint: &mut Paint, report: &Report<'_>, number: usize) {
-    if let Some(saved) = report.savings.iter().find(|saved| saved.finding == number) {
+    let what_if = report.what_if_of(number);
+    if let Some(saved) = report.saving_of(number) {
         paint.wrapped("     ", &saved.words());
-    } else if !report.what_if.is_empty() {
-        paint.wrapped_dim("     ", &format!("Try it: {}{number}", report.what_if));
+    } else if !what_if.is_empty() {
+        paint.wrapped_dim("     ", &format!("Try it: {what_if}"));
     }
 }
 

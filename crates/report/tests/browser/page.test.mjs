@@ -395,6 +395,18 @@ describe('findings', PARALLEL, () => {
     assert.ok([cost.peak_bytes, cost.total_bytes].filter(Boolean).every((bytes) => shown.includes(exact(bytes))), `${shown}`);
   }));
 
+  test('each says how to try it, and what trying it gave', () => open('full', async (tab, model) => {
+    const all = tab.locator('.findings > li');
+    assert.equal(await all.nth(0).locator('.saved').innerText(), model.findings[0].saved);
+    assert.match(model.findings[0].saved, /^Replayed so on glibc: 1\.00 MiB less at the peak .*, 10 requests fewer\.$/);
+    const commands = model.findings.map((finding) => finding.what_if).filter(Boolean);
+    assert.deepEqual(commands, commands.map((_, index) => `heaplab what-if app.heaplab --fix ${index + 1}`));
+    assert.ok(commands.length > 1);
+    assert.equal(await tab.locator('.findings .try').count(), commands.length);
+    assert.equal(await tab.locator('.findings .saved').count(), 1);
+    assert.equal(await all.nth(0).locator('.try code').innerText(), commands[0]);
+  }));
+
   test('the sizes of one mistake stand in one table, with their parts of the saving', () => open('full', async (tab, model) => {
     const index = model.findings.findIndex((finding) => finding.sizes.length > 1);
     const { sizes, saving, title } = model.findings[index];

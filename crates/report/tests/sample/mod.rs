@@ -12,7 +12,7 @@ use heaplab_experiment::results::{
 use heaplab_findings::{Detectors, Findings};
 use heaplab_profile::{Profile, ProfileOptions, profile};
 use heaplab_report::page::{limits, model};
-use heaplab_report::{HeapAt, Report, Shown};
+use heaplab_report::{HeapAt, Report, Saved, Shown};
 use heaplab_trace::{
     Event, Flags, Op, StackId,
     bundle::Meta,
@@ -48,9 +48,17 @@ impl Recorded {
     /// The page of it.
     pub fn page(&self) -> model::Page {
         let Recorded { meta, tables, profile, findings, replays, process, heap_at, .. } = self;
+        let saved = Saved {
+            finding: 1,
+            heap: "glibc".into(),
+            estimated_at_peak_bytes: 4096,
+            peak_resident_bytes: [3 << 20, 2 << 20],
+            peak_requested_bytes: [2 << 20, 1 << 20],
+            requests: [100, 90],
+        };
         heaplab_report::page::page(&Report {
-            what_if: "",
-            savings: &[],
+            what_if: "heaplab what-if app.heaplab --fix ",
+            savings: &[saved],
             path: std::path::Path::new("app.heaplab"),
             peaks: &[],
             shown: &Shown::Nothing,

@@ -1,17 +1,19 @@
 //! Findings as the page shows them.
 
 use super::{flame::NodeOf, names::Names, sizes::allocator_name, words};
+use crate::analysis::is_kept_apart;
 use crate::page::{limits, model};
+use crate::{Report, Saved};
 use heaplab_findings::{Basis, Findings, Found, Level};
 use heaplab_trace::tables::Tables;
 
 pub(crate) fn findings(
-    tables: &Tables,
-    findings: &Findings,
+    sources: &Report<'_>,
     node_of: &NodeOf,
     names: &mut Names,
     left_out: &mut Vec<String>,
 ) -> Vec<model::Finding> {
+    let Report { tables, findings, .. } = *sources;
     let all = &findings.findings;
     if all.len() > limits::FINDINGS {
         left_out.push(format!(
@@ -20,7 +22,16 @@ pub(crate) fn findings(
             words::count(all.len() as u64)
         ));
     }
-    all.iter().take(limits::FINDINGS).map(|finding| row(tables, finding, node_of, names)).collect()
+    let mut numbers = 1..;
+    let rows = all.iter().take(limits::FINDINGS).map(|finding| {
+        let mut row = row(tables, finding, node_of, names);
+        if let Some(number) = (!is_kept_apart(finding)).then(|| numbers.next()).flatten() {
+            row.what_if = sources.what_if_of(number);
+            row.saved = sources.saving_of(number).map_or(String::new(), Saved::words);
+        }
+        row
+    });
+    rows.collect()
 }
 
 pub(super) fn row(
@@ -78,6 +89,8 @@ pub(super) fn row(
             })
             .collect(),
         stack_count: finding.stack_count,
+        what_if: String::new(),
+        saved: String::new(),
     }
 }
 

@@ -15,6 +15,7 @@ mod sources;
 mod timeline;
 
 pub use flame::of_paths as flame_of;
+pub(crate) use replay::{ratio_row, space_row};
 
 use crate::Report;
 use crate::page::{compose::shorten, limits, model};
@@ -30,7 +31,7 @@ pub fn page(sources: &Report<'_>) -> model::Page {
     let timeline = timeline::timeline(sources, &mut left_out);
     let (flame, node_of) =
         flame::flame(tables, &flame::Measures::of(profile), &mut names, &mut left_out);
-    let listed = findings::findings(tables, findings, &node_of, &mut names, &mut left_out);
+    let listed = findings::findings(sources, &node_of, &mut names, &mut left_out);
     let sizes = sizes::sizes(profile);
     let ranges = ranges::ranges(sources, &sizes, &node_of, &mut left_out);
     let uses_its_slop = findings::uses_its_slop(tables, findings, &mut names);

@@ -149,7 +149,7 @@ fn categories(all: &[Collection]) -> Option<model::FreeCategories> {
     })
 }
 
-fn ratio_row(comparison: &Comparison) -> model::Ratio {
+pub(crate) fn ratio_row(comparison: &Comparison) -> model::Ratio {
     let outcome = match comparison.outcome {
         Outcome::Less => "less",
         Outcome::More => "more",
@@ -179,7 +179,7 @@ fn range(comparison: &Comparison) -> String {
     }
 }
 
-fn space_row(space: &Space) -> model::ReplaySpace {
+pub(crate) fn space_row(space: &Space) -> model::ReplaySpace {
     let group = space.curve.len().div_ceil(limits::CURVE_POINTS).max(1);
     // Of each group the moment with most resident bytes, so that the peak is never thinned away.
     let curve: Vec<_> = space
