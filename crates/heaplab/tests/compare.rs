@@ -15,17 +15,20 @@ fn heaplab(folder: &Path, arguments: &[&str]) -> Output {
 
 /// Builds `tests/data/builds.c`, changed as `edit` says, and records it.
 fn recorded(folder: &Path, name: &str, flags: &[&str], edit: fn(&str) -> String) {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/builds.c");
+    recorded_of("builds", folder, name, flags, edit);
+}
+
+/// Builds a program of `tests/data`, changed as `edit` says, and records it.
+fn recorded_of(program: &str, folder: &Path, name: &str, flags: &[&str], edit: fn(&str) -> String) {
+    let file = format!("{program}.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(&file);
     let text = std::fs::read_to_string(source).unwrap();
-    std::fs::write(folder.join("builds.c"), edit(&text)).unwrap();
-    let built = Command::new("cc")
-        .args(flags)
-        .args(["-o", "builds", "builds.c"])
-        .current_dir(folder)
-        .status();
+    std::fs::write(folder.join(&file), edit(&text)).unwrap();
+    let built =
+        Command::new("cc").args(flags).args(["-o", program, &file]).current_dir(folder).status();
     assert!(built.expect("a C compiler").success());
     let bundle = format!("{name}.heaplab");
-    let output = heaplab(folder, &["record", "-o", &bundle, "--", "./builds"]);
+    let output = heaplab(folder, &["record", "-o", &bundle, "--", &format!("./{program}")]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
@@ -124,4 +127,57 @@ fn growth_is_an_exit_code_and_a_spread_takes_it_back() {
     assert_eq!(code(&page).0, 0);
     let page = std::fs::read_to_string(folder.join("page.html")).unwrap();
     assert!(page.starts_with("<!doctype html>") && page.contains("After needs 19.5 KiB more"));
+}
+
+/// One finding's function gets another name, or is inlined; one finding goes, and one comes.
+#[test]
+fn findings_move_go_and_come() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let apart = "-DGROWING=__attribute__((noinline))";
+    let inlined = "-DGROWING=static inline __attribute__((always_inline))";
+    let record = |name: &str, flags: &[&str]| {
+        recorded_of("findings", folder, name, flags, str::to_owned);
+    };
+    record("before", &["-O1", "-g", apart, "-DGROW=grow_text", "-DWORDS"]);
+    record("renamed", &["-O1", "-g", apart, "-DGROW=extend", "-DPAGES"]);
+    // Without debug information nobody knows of the inlined function.
+    record("inlined", &["-O1", inlined, "-DGROW=grow_text", "-DPAGES"]);
+
+    for (after, function) in [("renamed", "extend"), ("inlined", "load")] {
+        let after = format!("{after}.heaplab");
+        let there = compared(folder, &["before.heaplab", &after]);
+        let back = compared(folder, &[&after, "before.heaplab"]);
+        let became = |of: &Value, kind: &str, function: &str| {
+            let rows = of["findings"].as_array().unwrap().iter();
+            let mut rows = rows.filter(|row| row["kind"] == kind && row["function"] == function);
+            let row = rows.next().unwrap_or_else(|| panic!("{kind} {function}: {of:#}")).clone();
+            assert_eq!(rows.next(), None, "{kind} {function} is one row");
+            row
+        };
+        let moved = became(&there, "growth", function);
+        assert_eq!(
+            (&moved["became"], &moved["moved_from"]),
+            (&"moved".into(), &"grow_text".into())
+        );
+        assert_eq!(moved["runs"], serde_json::json!([1, 1]));
+        assert_eq!(moved["total_bytes"]["difference"], 0, "{moved}");
+        let moved = became(&back, "growth", "grow_text");
+        assert_eq!((&moved["became"], &moved["moved_from"]), (&"moved".into(), &function.into()));
+        for (of, gone, new) in [
+            (&there, ("churn", "copy_word"), ("clownshoes", "new_page")),
+            (&back, ("clownshoes", "new_page"), ("churn", "copy_word")),
+        ] {
+            let gone = became(of, gone.0, gone.1);
+            assert_eq!(
+                (&gone["became"], &gone["runs"]),
+                (&"gone".into(), &serde_json::json!([1, 0]))
+            );
+            let new = became(of, new.0, new.1);
+            assert_eq!((&new["became"], &new["runs"]), (&"new".into(), &serde_json::json!([0, 1])));
+        }
+        let text = heaplab(folder, &["compare", "before.heaplab", &after]).stdout;
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.contains("moved  ") && text.contains("(from grow_text)"), "{text}");
+    }
 }

@@ -8,7 +8,8 @@ use heaplab_findings::Basis;
 use heaplab_record::output;
 use heaplab_report::{analyse, moments, select};
 use heaplab_terminal as terminal;
-use std::path::{Path, PathBuf};
+use heaplab_trace::bundle::Bundle;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Arguments of `heaplab compare`.
@@ -90,28 +91,28 @@ fn sides(args: &Args) -> Result<(&[PathBuf], &[PathBuf])> {
 
 /// Reads recordings, one after the other.
 fn reduced(args: &Args, reducer: &mut Reducer, paths: &[PathBuf]) -> Result<Vec<Run>> {
-    // Of several recordings an error names the one that it is about.
     let read = |path: &PathBuf| {
-        reduced_one(args, reducer, path).with_context(|| path.display().to_string())
+        let bundle = output::open(path)?;
+        // Of several recordings an error names the one that it is about.
+        reduced_one(args, reducer, &bundle).with_context(|| path.display().to_string())
     };
     paths.iter().map(read).collect()
 }
 
-fn reduced_one(args: &Args, reducer: &mut Reducer, path: &Path) -> Result<Run> {
-    let bundle = output::open(path)?;
-    let (selection, _) = progress(&bundle, "looking for the largest process", |read| {
-        select(&bundle, args.process.as_deref(), read)
+fn reduced_one(args: &Args, reducer: &mut Reducer, bundle: &Bundle) -> Result<Run> {
+    let (selection, _) = progress(bundle, "looking for the largest process", |read| {
+        select(bundle, args.process.as_deref(), read)
     })?;
     let wanted = [args.at.clone()];
     let (requests, notes) =
         moments::requests(&wanted, bundle.tables(), bundle.meta().duration_ns, selection)?;
-    notes.iter().for_each(|note| eprintln!("heaplab: {}: {note}", path.display()));
-    let analysis = progress(&bundle, "reading", |read| {
-        analyse(&bundle, selection, args.allocator, requests, read)
+    notes.iter().for_each(|note| eprintln!("heaplab: {}: {note}", bundle.path().display()));
+    let analysis = progress(bundle, "reading", |read| {
+        analyse(bundle, selection, args.allocator, requests, read)
     })?;
     if analysis.profile.totals.requests == 0 {
         bail!("no allocation of this process was recorded");
     }
     let shown = moments::shown(&wanted, false, &analysis.profile)?;
-    Ok(reducer.reduce(&bundle, &analysis, &shown))
+    Ok(reducer.reduce(bundle, &analysis, &shown))
 }
