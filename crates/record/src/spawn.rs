@@ -119,8 +119,8 @@ pub fn start(
     as_it_would_run(path, &command, signals, environment)
 }
 
-/// Starts `command` in `environment`, with the signal mask and ignored signals from before `signals`
-/// were taken.
+/// Starts `command` in `environment`, with the signal mask and ignored signals from before
+/// `signals` were taken.
 pub(crate) fn as_it_would_run(
     path: &Path,
     command: &[OsString],

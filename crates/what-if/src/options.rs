@@ -6,7 +6,8 @@ use crate::{Rule, WhatIfError};
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "clap", derive(clap::Args))]
 pub struct RuleOptions {
-    /// Requests of A bytes ask for B bytes, or for two blocks of B and C bytes; or every request asks for N bytes less.
+    /// Requests of A bytes ask for B bytes, or for two blocks of B and C bytes; or every request
+    /// asks for N bytes less.
     #[cfg_attr(
         feature = "clap",
         arg(long, value_name = "FUNCTION:A=B[+C]|FUNCTION:-N", allow_hyphen_values = true)

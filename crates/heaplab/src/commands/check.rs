@@ -21,8 +21,7 @@ pub struct Args {
     /// The recording for `baseline`
     #[arg(long, value_name = "BUNDLE")]
     baseline: Option<PathBuf>,
-    /// The process in each recording: its pid, the name of its program, or all [default: the one with the
-    /// largest peak]
+    /// The process in each recording: pid, program's name, or all [default: the largest peak]
     #[arg(long, value_name = "PID|NAME|all")]
     process: Option<String>,
 }

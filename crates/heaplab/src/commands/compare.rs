@@ -25,8 +25,7 @@ pub struct Args {
     /// Compare memory live at this moment
     #[arg(long, value_name = "MARK|TIME", default_value = "peak")]
     at: String,
-    /// The process in each recording: its pid, the name of its program, or all [default: the one with the
-    /// largest peak]
+    /// The process in each recording: pid, program's name, or all [default: the largest peak]
     #[arg(long, value_name = "PID|NAME|all")]
     process: Option<String>,
     /// Judge findings by this allocator, as `heaplab report` does

@@ -40,7 +40,7 @@ pub struct Args {
     /// The heaps that run the recording's workload, with parameters (heaplab heaps lists them)
     #[arg(long, value_name = "HEAPS", requires = "bundle")]
     on: Option<String>,
-    /// The varied variable: NAME=RANGE or NAME=text{RANGE}text [default: the one range in the command's words]
+    /// The varied variable: NAME=RANGE or NAME=text{RANGE}text [default: the command's range]
     #[arg(long, value_name = "NAME=RANGE")]
     vary: Option<String>,
     /// Variants, separated by commas; if the option is repeated, each use gives one variant
@@ -58,16 +58,17 @@ pub struct Args {
     /// Uncounted runs of each setting before the first block
     #[arg(short, long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000))]
     warmup: u32,
-    /// The time: wall, or cpu (user and system), which other processes do not lengthen [default: wall; for heaps cpu]
+    /// The time: wall, or cpu (user and system) [default: wall; for heaps cpu]
     #[arg(long, value_name = "WHICH")]
     time: Option<TimeMeasure>,
-    /// The space: peak (of resident memory), anonymous (peak of anonymous memory), mean (of anonymous memory over the run); for heaps also committed (the heap's own peak)
+    /// The space: peak (of resident memory), anonymous (peak of anonymous memory), mean (of
+    /// anonymous memory over the run); for heaps also committed (the heap's own peak)
     #[arg(long, value_name = "WHICH", default_value = "peak")]
     space: SpaceMeasure,
     /// Name the best setting within this space or time: 300MB, 1.5GiB, 12s
     #[arg(long, value_name = "BUDGET", value_parser = Budget::parse)]
     budget: Option<Budget>,
-    /// Find the smallest setting that runs, by bisection between the range's ends, instead of a curve
+    /// Find the smallest setting that runs, by bisection of the range, instead of a curve
     #[arg(long, conflicts_with_all = ["budget", "results", "csv", "html", "svg", "parquet", "markdown"])]
     min_heap: bool,
     /// Do not measure variants without the varied value
@@ -100,7 +101,7 @@ pub struct Args {
     /// Milliseconds between two readings of memory
     #[arg(long, value_name = "MS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     interval: u64,
-    /// Keep blocks here, one file each, and results.json and runs.parquet; finished runs are not repeated
+    /// Keep blocks, results.json and runs.parquet here; finished runs are not repeated
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
     /// Run only blocks I, I + N, I + 2 N, ... (with --results)
@@ -117,7 +118,7 @@ pub struct Args {
     /// Blocks of heaps that the driver writes: all, known (all but blocks requested zeroed), none
     #[arg(long, value_name = "WHICH", default_value = "known", requires = "bundle")]
     touch: Touch,
-    /// The process with the workload: its pid (PID#2: its second program), its program's name, or all [default: the largest]
+    /// The workload's process: pid (PID#2: its second program), name, or all [default: the largest]
     #[arg(long, value_name = "PROCESS", requires = "bundle")]
     process: Option<String>,
     /// Huge pages of heaps: none, or system (as the system is set and each heap requests)

@@ -32,13 +32,14 @@ pub struct Args {
     /// the one with the largest peak
     #[arg(long, value_name = "PROCESS")]
     process: Option<String>,
-    /// With heapsnapshot: run the workload on this heap up to the moment, and write the heap's state (elastic, a metaspace, with parameters: heaplab heaps; or bump)
+    /// With heapsnapshot: run the workload on this heap up to the moment, and write the heap's
+    /// state (elastic, a metaspace, with parameters: heaplab heaps; or bump)
     #[arg(long, value_name = "HEAP")]
     on: Option<String>,
     /// The number to write for each collapsed stack
     #[arg(long, value_enum, value_name = "WEIGHT", default_value = "in-use-bytes")]
     weight: Weight,
-    /// For a heap snapshot: print the times of both phases, walking over live blocks and writing the file, with counts
+    /// With heapsnapshot: print times and counts of the walk over live blocks and of the writing
     #[arg(long)]
     profile: bool,
 }

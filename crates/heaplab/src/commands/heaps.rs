@@ -48,7 +48,7 @@ mod tests {
         );
         assert!(
             text.contains(
-                "    narenas               arenas that threads share\n                          1 to 4095; default 4 a processor\n"
+                "    narenas               number of arenas; threads share them\n                          1 to 4095; default 4 a processor\n"
             ),
             "{text}"
         );

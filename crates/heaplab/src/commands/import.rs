@@ -16,7 +16,8 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../help/import.txt"), override_usage = "heaplab import [OPTIONS] --output <BUNDLE> [FORMAT] <FILE>...")]
 pub struct Args {
-    /// The trace, plain or compressed by zstd or gzip; - reads standard input. You may write its format before it. Give a JVM's rotated log as several files, the oldest first
+    /// The trace, plain or compressed by zstd or gzip; - reads standard input. You may write its
+    /// format before it. Give a JVM's rotated log as several files, the oldest first
     #[arg(value_name = "FILE", num_args = 1.., required = true)]
     trace: Vec<PathBuf>,
     /// The bundle to make
@@ -28,7 +29,7 @@ pub struct Args {
     /// The trace's format
     #[arg(long, value_enum, default_value = "auto")]
     format: FormatName,
-    /// Drop lines that contradict the order of events, and a cut last line, with a message, instead of refusing the trace
+    /// Drop lines out of order and a cut last line, with a message, instead of refusing the trace
     #[arg(long)]
     lenient: bool,
     /// Print a summary of the import as JSON

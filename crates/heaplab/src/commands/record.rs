@@ -27,7 +27,7 @@ pub struct Args {
     /// Record a JVM's metaspace (17 or later) from the JVM's log instead of malloc
     #[arg(long, conflicts_with_all = ["stack_depth", "ring_size", "mark_signal", "samples", "spool_limit"])]
     jvm_metaspace: bool,
-    /// With --jvm-metaspace, also record JVMs that the JVM starts (through JAVA_TOOL_OPTIONS; JVMs before 9 do not start with it)
+    /// With --jvm-metaspace, also record JVMs (9 or later) that the JVM starts
     #[arg(long, requires = "jvm_metaspace")]
     jvm_children: bool,
     /// Record JavaScript heaps of Node (18 to 24) instead of malloc
@@ -45,7 +45,8 @@ pub struct Args {
     /// start with -XX:NativeMemoryTracking=detail and -XX:+StartAttachListener
     #[arg(long, conflicts_with_all = ["ocaml", "node", "jvm_metaspace"])]
     jvm_memory: bool,
-    /// Bytes of new objects between two full collections, which find dead objects: a power of two from 1M to 512M. Default with --node: 1M; default with --ocaml: force none, so that the program's own collections notice deaths
+    /// Bytes of new objects between two forced full collections, which find dead objects: a power
+    /// of two from 1M to 512M [default: 1M with --node, with --ocaml none are forced]
     #[arg(long, value_name = "BYTES", value_parser = settings::granularity)]
     granularity: Option<u64>,
     /// Frames to keep of each call stack; 0: record no stacks
@@ -70,7 +71,8 @@ pub struct Args {
     detach_children: bool,
     #[command(flatten)]
     contents: recording::Contents,
-    /// When to show progress on a terminal: always; auto: while the program runs only if its standard output is no terminal; never: not even while finishing
+    /// When to show progress on a terminal: always; auto: while the program runs only if its
+    /// standard output is no terminal; never: not even while finishing
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Auto, hide_possible_values = true)]
     progress: When,
     /// Show no progress: --progress never

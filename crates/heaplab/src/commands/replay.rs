@@ -31,7 +31,7 @@ pub struct Args {
     /// The heaps, with parameters (heaplab heaps lists them)
     #[arg(long, value_name = "HEAPS", default_value = "glibc,jemalloc,mimalloc")]
     on: String,
-    /// Blocks of time cells. To show a difference at 95 %, two heaps need 6 blocks, three heaps 7, and four to seven heaps 8
+    /// Blocks of time cells; a difference at 95 % needs 6 for two heaps, 7 for three, 8 for up to 7
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     reps: u32,
     /// Measure space only
@@ -40,7 +40,7 @@ pub struct Args {
     /// Measure time only
     #[arg(long)]
     time: bool,
-    /// Start one OS thread for each recorded thread, with cross-thread frees in order; without this option one thread replays the recorded order
+    /// Start one OS thread for each recorded thread, with cross-thread frees in order
     #[arg(long)]
     threads: bool,
     /// Blocks that the driver writes: all, known (all but blocks requested zeroed), none
@@ -50,7 +50,8 @@ pub struct Args {
     /// shared a heap [default: the largest]
     #[arg(long, value_name = "PROCESS")]
     process: Option<String>,
-    /// Huge pages in space cells of all heaps: none, or system (as the system is set and each heap requests); the result also has the peaks of the other setting
+    /// Huge pages in space cells of all heaps: none, or system (as the system is set and each heap
+    /// requests); the result also has the peaks of the other setting
     #[arg(long, value_name = "WHICH", default_value = "none")]
     huge_pages: HugePages,
     /// Check that blocks are aligned, do not overlap, and keep their contents
@@ -62,7 +63,8 @@ pub struct Args {
     /// Run only blocks I, I + N, I + 2 N, ... (with --results)
     #[arg(long, value_name = "I/N", value_parser = shard, requires = "results")]
     shard: Option<(u32, u32)>,
-    /// Keep blocks here, one file each, and results.json, cells.parquet and, for heaps that collect, collections.parquet; each of several recordings gets its own folder; existing blocks are not run again
+    /// Keep blocks, results.json, cells.parquet and collections.parquet here, in a folder for each
+    /// of several recordings; existing blocks are not run again
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
     /// Seed of the cells' order and the bootstrap

@@ -34,10 +34,11 @@ pub struct Args {
     json: bool,
     #[command(flatten)]
     html: HtmlFile,
-    /// Put source lines around each named place on the page, if the files are on this machine; everyone with the page can read them
+    /// Put source lines around each named place on the page; everyone with the page can read them
     #[arg(long, requires = "html")]
     sources: bool,
-    /// The replay to show on the page: a file of `replay --json`, or a folder of `replay --results` [default: the recording's last replay, completed from earlier ones]
+    /// The replay to show on the page: a file of `replay --json`, or a folder of `replay --results`
+    /// [default: the recording's last replay, completed from earlier ones]
     #[arg(long, value_name = "RESULTS", requires = "html")]
     replay: Option<PathBuf>,
     /// Which process: its pid (PID#2: the second program of that pid), the name of its program, or
@@ -53,22 +54,26 @@ pub struct Args {
     /// How many findings, stacks and sizes to show
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
-    /// Judge slop by this allocator [default: the recording's; a finding without cost there by jemalloc or mimalloc, whichever costs more]
+    /// Judge slop by this allocator [default: the recording's; a finding without cost there by
+    /// jemalloc or mimalloc, whichever costs more]
     #[arg(long, value_name = "NAME", value_parser = parse_basis)]
     allocator: Option<Basis>,
-    /// Show the blocks of a JVM's metaspace like those of any other recording, by loader and type of metadata
+    /// Show the blocks of a JVM's metaspace like other recordings', by loader and type of metadata
     #[arg(long)]
     blocks: bool,
-    /// Show how much memory a JVM's metaspace workload holds on a model (metaspace:jdk11, metaspace:jdk17, ...) at each mark, and by kind of loader at the end or at --at; may be repeated
+    /// Show what a JVM's metaspace workload holds on a model (metaspace:jdk11, ...; repeatable) at
+    /// each mark, and by kind of loader at the end or at --at
     #[arg(long, value_name = "METASPACE", conflicts_with_all = ["json", "html", "blocks", "between"])]
     model: Vec<String>,
-    /// Run the workload on this heap and show its pages: at the end, or with --at collection:N after its N-th collection (heaplab heaps lists heaps)
+    /// Run the workload on this heap and show its pages: at the end, or with --at collection:N
+    /// after its N-th collection (heaplab heaps lists heaps)
     #[arg(long, value_name = "HEAP", conflicts_with_all = ["json", "model", "between", "blocks"])]
     on: Option<String>,
-    /// First check every row of the recording against the format and against the possible order of events
+    /// First check every row of the recording against the format and the possible order of events
     #[arg(long)]
     verify: bool,
-    /// Try the advice of each finding, one by one, as heaplab what-if does, and show the measured saving beside the estimate (for as many findings as --top says)
+    /// Try the advice of each finding, one by one, as heaplab what-if does, and show the measured
+    /// saving beside the estimate (for as many findings as --top says)
     #[arg(long, conflicts_with_all = ["on", "model", "blocks"])]
     verify_savings: bool,
 }

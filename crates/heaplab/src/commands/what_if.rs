@@ -30,12 +30,13 @@ use std::time::Duration;
 pub struct Args {
     /// The recording
     bundle: PathBuf,
-    /// Make the change that a finding advises: its number in `heaplab report`, its function, or all-clownshoes, all-growth, all-churn, all-leaks
+    /// Make the change that a finding advises: its number in `heaplab report`, its function, or
+    /// all-clownshoes, all-growth, all-churn, all-leaks
     #[arg(long, value_name = "FINDING")]
     fix: Vec<String>,
     #[command(flatten)]
     rules: RuleOptions,
-    /// The changed bundle; replaces an earlier changed bundle, but never a recording [default: NAME.what-if.heaplab]
+    /// The changed bundle; it never replaces a recording [default: NAME.what-if.heaplab]
     #[arg(short, long, value_name = "BUNDLE")]
     output: Option<PathBuf>,
     /// The heaps, with parameters (heaplab heaps lists them)

@@ -19,7 +19,7 @@ pub struct Args {
     /// The writer whose format to use, or the layout of lines
     #[arg(long, value_name = "TARGET", value_parser = PossibleValuesParser::new(Target::ALL.map(|(name, _)| name)))]
     to: String,
-    /// Accept a file in which several objects have the same id: the first keeps the id, the others get new ids above all existing ones
+    /// Accept several objects of the same id: all but the first get new ids above existing ones
     #[arg(long)]
     allow_duplicate_ids: bool,
     /// Show no progress

@@ -27,7 +27,7 @@ pub struct Reading {
     /// Show exact sizes of 4 GiB and more; DevTools keeps 32 bits of an object's size
     #[arg(long)]
     exact_sizes: bool,
-    /// Keep an index beside the file (FILE.index, about as large), which speeds up the next question
+    /// Keep an index beside the file (FILE.index, about as large): later questions are faster
     #[arg(long)]
     index: bool,
     /// Show no progress

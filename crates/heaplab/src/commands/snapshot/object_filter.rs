@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// `--filter` and `--since`.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct ObjectFilter {
-    /// Count only some objects, as DevTools' filters do: contexts, detached, ... (--help lists them)
+    /// Count only some objects, as DevTools' filters do: contexts, detached, ... (see --help)
     #[arg(long, value_name = "FILTER", long_help = FILTER_HELP)]
     filter: Option<Wanted>,
     /// Count only objects allocated after this older snapshot of the same session (see `diff`)

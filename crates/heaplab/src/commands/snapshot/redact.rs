@@ -22,13 +22,14 @@ pub struct Args {
     /// repeated
     #[arg(long, value_name = "FILE")]
     source: Vec<PathBuf>,
-    /// A long secret that gives equal replacements in several files [default: a random one, not kept]. Other users can see it in the list of processes; --key-file avoids this
+    /// A long secret that gives equal replacements in several files [default: a random one, not
+    /// kept]. Other users can see it in the list of processes; --key-file avoids this
     #[arg(long, value_name = "TEXT", conflicts_with = "key_file")]
     key: Option<String>,
     /// A file with that secret
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// Accept a file in which several objects have the same id: the first keeps the id, the others get new ids above all existing ones
+    /// Accept several objects of the same id: all but the first get new ids above existing ones
     #[arg(long)]
     allow_duplicate_ids: bool,
     /// Show no progress

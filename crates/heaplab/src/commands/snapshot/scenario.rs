@@ -31,10 +31,10 @@ pub struct Args {
     /// The folder for base, target and final.heapsnapshot; created if missing
     #[arg(short, long = "output", value_name = "FOLDER")]
     output: PathBuf,
-    /// The Chromium to start [default: the first of chromium, chromium-browser, google-chrome and chrome]
+    /// The Chromium to start [default: chromium, chromium-browser, google-chrome or chrome]
     #[arg(long, value_name = "COMMAND", conflicts_with = "chromium")]
     browser: Option<PathBuf>,
-    /// A running Chromium, instead of a headless one with a new profile: the address of its --remote-debugging-port, such as 9222
+    /// Use a running Chromium, by the address of its --remote-debugging-port, such as 9222
     #[arg(long, value_name = "PORT|ADDRESS")]
     chromium: Option<String>,
     /// With --chromium: the page with this text in its title or address

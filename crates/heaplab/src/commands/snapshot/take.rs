@@ -23,13 +23,15 @@ use std::time::Duration;
 pub struct Args {
     #[command(flatten)]
     target: Target,
-    /// The file to write; an existing file is replaced when the new one is complete. Repeat the option for more snapshots, one each time you press Enter
+    /// The file to write; an existing file is replaced when the new one is complete. Repeat the
+    /// option for more snapshots, one each time you press Enter
     #[arg(short, long = "output", value_name = "FILE", required = true)]
     outputs: Vec<PathBuf>,
     /// Take the next snapshot after this time, such as 30s or 5min, instead of waiting for Enter
     #[arg(long, value_name = "TIME", value_parser = interval)]
     every: Option<Duration>,
-    /// Take the heap of a worker thread (its number, or a part of its title or address), or all, which also takes the main thread and writes files such as a.worker-2.heapsnapshot
+    /// Take the heap of a worker thread (its number, or a part of its title or address), or all,
+    /// which also takes the main thread and writes files such as a.worker-2.heapsnapshot
     #[arg(long, value_name = "NUMBER|TEXT|all")]
     worker: Option<String>,
     /// Include numbers as objects, so that you can see their values
