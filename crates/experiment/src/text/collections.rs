@@ -77,11 +77,25 @@ fn side_by_side(heaps: &[&HeapResult], columns: usize) -> Option<Ruled> {
     if rows == 0 || heaps.len() > HEAPS_MAX || forced.iter().any(|of_heap| of_heap.len() != rows) {
         return None;
     }
-    let shown = rows.min(ROWS_MAX);
-    let nth = |row: usize| if shown < 2 { 0 } else { row * (rows - 1) / (shown - 1) };
-    let lines = (0..shown).map(nth).map(|row| {
-        let committed = forced.iter().map(|of_heap| bytes(of_heap[row].after.committed_bytes));
-        std::iter::once(format!("{} of {rows}", row + 1)).chain(committed).collect()
+    let committed = |row: usize| -> Vec<u64> {
+        forced.iter().map(|of_heap| of_heap[row].after.committed_bytes).collect()
+    };
+    // A row for each run of collections that leave the same; some of all where these are many.
+    let rows_of: Vec<usize> = (0..rows).collect();
+    let runs: Vec<_> = rows_of.chunk_by(|a, b| committed(*a) == committed(*b)).collect();
+    let nth = |line: usize| line * (rows - 1) / (ROWS_MAX - 1);
+    let shown: Vec<(usize, usize)> = if runs.len() <= ROWS_MAX {
+        runs.iter().map(|run| (run[0], run[run.len() - 1])).collect()
+    } else {
+        (0..ROWS_MAX).map(|line| (nth(line), nth(line))).collect()
+    };
+    let lines = shown.into_iter().map(|(first, last)| {
+        let name = if first == last {
+            format!("{} of {rows}", first + 1)
+        } else {
+            format!("{} to {} of {rows}", first + 1, last + 1)
+        };
+        std::iter::once(name).chain(committed(first).into_iter().map(bytes)).collect()
     });
     let headings: Vec<String> = std::iter::once("committed after\nforced collection".into())
         .chain(heaps.iter().map(|heap| parameter_lines(&heap.heap)))
@@ -116,6 +130,20 @@ mod tests {
             collections: (1..=40).map(collection).collect(),
             ..HeapResult::default()
         }
+    }
+
+    #[test]
+    fn collections_that_leave_the_same_share_a_row() {
+        let mut heaps = [heap("v8:legacy", 9 << 20), heap("v8:many", 7 << 20)];
+        for heap in &mut heaps {
+            let after = heap.collections[0].after;
+            heap.collections[1..].iter_mut().for_each(|one| one.after = after);
+            heap.collections[39].after.committed_bytes += 1 << 18;
+        }
+        let text = tables(&heaps, 80).iter().map(Ruled::to_string).collect::<Vec<_>>().join("\n\n");
+        let row = |name: &str| text.lines().filter(|line| line.contains(name)).count();
+        assert_eq!((row("1 to 39 of 40"), row("40 of 40")), (1, 1), "{text}");
+        assert_eq!(row(" of 40 "), 2, "{text}");
     }
 
     #[test]
