@@ -147,9 +147,9 @@ fn reports(count: usize) -> impl FnMut() {
     let kept: Vec<Box<[u8]>> = (0..count).map(|at| vec![0; 16 + at % 64 * 8].into()).collect();
     register(move |sink| {
         let mut measure = Measure::new();
+        let addresses = kept.iter().map(|block| block.as_ptr());
         // SAFETY: the boxes are live blocks of the allocator, which is malloc.
-        let block = |block: &Box<[u8]>| unsafe { measure.block(block.as_ptr().cast()) };
-        let bytes: usize = kept.iter().map(block).sum();
+        let bytes: usize = addresses.map(|block| unsafe { measure.block(block.cast()) }).sum();
         sink.bytes("explicit/kept", Kind::Heap, bytes as i64, "Blocks kept.");
     })
     .forever();
