@@ -1,7 +1,9 @@
-//! Several recordings, one after the other, as one job: one bar, one table.
+//! Several recordings, one after the other, as one job: one bar, one table. The results of each are
+//! kept as soon as they exist.
 
+use crate::results::Measure;
 use crate::run::{ExperimentError, Measured, cells, run as run_plan};
-use crate::{CellRunner, Plan, Progress, Results};
+use crate::{CellRunner, Plan, Progress, Results, alias, kept_replays, table};
 use std::path::{Path, PathBuf};
 
 /// Two recordings have the same name, so their columns and folders could not be told apart.
@@ -31,22 +33,33 @@ pub fn names(paths: &[PathBuf]) -> Result<Vec<String>, SameName> {
     Ok(names)
 }
 
-/// Runs all `plans`, and passes the results of each to `done` as soon as they exist.
+/// The result of one recording's replay.
+#[derive(Debug)]
+pub struct Replayed {
+    /// The measurements of this replay.
+    pub results: Results,
+    /// With those of an earlier replay, where they complete each other ([`kept_replays`]).
+    pub with_earlier: Results,
+    /// Why the recording does not keep this replay for its report.
+    pub unkept: Option<ExperimentError>,
+}
+
+/// Runs all `plans`. The heaps of the results have the names in `aliases`.
 ///
 /// # Errors
-/// One cannot be run, or `done` fails.
-pub fn run<T, E: From<ExperimentError>>(
+/// One cannot be run, or the files of its results cannot be written.
+pub fn run(
     plans: &[(&Path, Plan)],
     names: &[String],
+    aliases: &[(String, String)],
     runner: &dyn CellRunner,
     mut report: impl FnMut(&Progress),
-    mut done: impl FnMut(&Path, (Results, Measured)) -> Result<T, E>,
-) -> Result<Vec<T>, E> {
+) -> Result<Vec<Replayed>, ExperimentError> {
     let total = plans.iter().map(|(_, plan)| cells(plan)).sum();
     let mut before = 0;
     let mut all = Vec::new();
     for ((path, plan), name) in plans.iter().zip(names) {
-        let found = run_plan(plan, runner, |progress| {
+        let (mut results, measured) = run_plan(plan, runner, |progress| {
             let now = match plans.len() {
                 1 => progress.now.clone(),
                 _ => format!("{name}, {}", progress.now),
@@ -54,9 +67,35 @@ pub fn run<T, E: From<ExperimentError>>(
             report(&Progress { done: before + progress.done, total, now });
         })?;
         before += cells(plan);
-        all.push(done(path, found)?);
+        alias::rename(&mut results, aliases);
+        all.push(kept(path, plan, results, &measured)?);
     }
     Ok(all)
+}
+
+/// Writes the files of one recording's results, and keeps them for its report.
+fn kept(
+    path: &Path,
+    plan: &Plan,
+    results: Results,
+    measured: &Measured,
+) -> Result<Replayed, ExperimentError> {
+    if let Some(folder) = &plan.results {
+        table::write_folder(folder, &results, measured)?;
+    }
+    if plan.shard.1 > 1 {
+        // A part of the blocks is no verdict.
+        return Ok(Replayed { with_earlier: results.clone(), results, unkept: None });
+    }
+    let missing = match (plan.space, plan.time) {
+        (true, false) => Some(Measure::Time),
+        (false, true) => Some(Measure::Space),
+        _ => None,
+    };
+    let with_earlier = kept_replays::with_earlier(path, results.clone(), missing);
+    // A bundle that cannot be written to is no reason to lose this replay.
+    let unkept = kept_replays::keep(path, &with_earlier).err();
+    Ok(Replayed { results, with_earlier, unkept })
 }
 
 #[cfg(test)]

@@ -5,12 +5,12 @@ use crate::usage_error::UsageError;
 use crate::{answer, heaps};
 use anyhow::{Result, bail};
 use heaplab_experiment::grid::{self, Named};
+use heaplab_experiment::many::{self, Replayed};
 use heaplab_experiment::own_heaps::cells;
 use heaplab_experiment::plan::shard;
 use heaplab_experiment::prepare::{self, How};
-use heaplab_experiment::results::{HugePages, Measure, Results, Touch};
-use heaplab_experiment::run::Measured;
-use heaplab_experiment::{Plan, Progress, alias, kept_replays, many, table, text};
+use heaplab_experiment::results::{HugePages, Results, Touch};
+use heaplab_experiment::{Plan, Progress, alias, text};
 use heaplab_record::output;
 use heaplab_terminal as terminal;
 use heaplab_terminal::bus::{self, Mapped};
@@ -115,29 +115,18 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let bar = progress_bar(args.quiet);
     interrupted(|stop| {
         let runner = cells(executable, Duration::from_secs(args.limit), Some(stop));
-        let measured = many::run(
-            &plans,
-            &names,
-            &runner,
-            |progress| show_progress(&bar, progress),
-            |path, found| kept_results(&args, path, found, &aliases),
-        );
+        let measured = many::run(&plans, &names, &aliases, &runner, |now| show_progress(&bar, now));
         bar.finish_and_clear();
         let measured = measured?;
+        for error in measured.iter().filter_map(|replayed| replayed.unkept.as_ref()) {
+            eprintln!("heaplab: heaplab report will not show this replay: {error:#}");
+        }
         show(&args, &names, &measured)?;
-        let all = || measured.iter().flat_map(|shown| &shown.results.heaps);
+        let all = || measured.iter().flat_map(|replayed| &replayed.results.heaps);
         let failed = all().flat_map(|heap| &heap.failures).any(|failure| failure.kind == "verify");
         let found = all().any(|heap| heap.space.is_some() || heap.time.is_some());
         Ok(ExitCode::from(u8::from(failed || !found)))
     })
-}
-
-/// What one recording's replay found.
-struct Shown {
-    /// In this replay.
-    results: Results,
-    /// And in an earlier one, as a person gets it.
-    all: Results,
 }
 
 /// What is to be run of the recording at `path`.
@@ -153,53 +142,23 @@ fn prepared(args: &Args, path: &Path, specs: &[heaps::Heap], executable: &Path) 
         time: !args.space,
         verify: args.verify,
         shard: args.shard.unwrap_or((0, 1)),
-        results: results_folder(args, path),
+        results: args.results.as_ref().map(|folder| match &args.bundles[..] {
+            [_] => folder.clone(),
+            _ => folder.join(many::name(path)),
+        }),
         ..all
     })
 }
 
-/// The folder of one recording's results: several recordings have one each.
-fn results_folder(args: &Args, path: &Path) -> Option<PathBuf> {
-    let folder = args.results.as_ref()?;
-    Some(if args.bundles.len() == 1 { folder.clone() } else { folder.join(many::name(path)) })
-}
-
-/// Writes the files of one recording's replay, and keeps it for its report.
-fn kept_results(
-    args: &Args,
-    path: &Path,
-    (mut results, measured): (Results, Measured),
-    aliases: &[(String, String)],
-) -> Result<Shown> {
-    alias::rename(&mut results, aliases);
-    if let Some(folder) = results_folder(args, path) {
-        table::write_folder(&folder, &results, &measured)?;
-    }
-    // A machine gets what it asked for; a person, and the page, what is known.
-    let missing =
-        if args.space { Some(Measure::Time) } else { args.time.then_some(Measure::Space) };
-    let all = if args.shard.is_none() {
-        kept_replays::with_earlier(path, results.clone(), missing)
-    } else {
-        results.clone()
-    };
-    // A part of the blocks is no verdict; a bundle that cannot be written to is no reason to lose
-    // this one.
-    if args.shard.is_none()
-        && let Err(error) = kept_replays::keep(path, &all)
-    {
-        eprintln!("heaplab: heaplab report will not show this replay: {error:#}");
-    }
-    Ok(Shown { results, all })
-}
-
 /// Prints what was found: of one recording all, of several their table.
-fn show(args: &Args, names: &[String], measured: &[Shown]) -> Result<()> {
+fn show(args: &Args, names: &[String], measured: &[Replayed]) -> Result<()> {
     let columns = terminal::columns();
     if let [one] = measured {
-        return answer::print_pretty(args.json, &one.results, || text::results(&one.all, columns));
+        // A machine gets what it asked for; a person, and the page, what is known.
+        let text = || text::results(&one.with_earlier, columns);
+        return answer::print_pretty(args.json, &one.results, text);
     }
-    let results: Vec<&Results> = measured.iter().map(|shown| &shown.results).collect();
+    let results: Vec<&Results> = measured.iter().map(|replayed| &replayed.results).collect();
     answer::print_pretty(args.json, &results, || {
         let named = |(name, results): (&String, &&Results)| Named {
             name: name.clone(),
