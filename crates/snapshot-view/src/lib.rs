@@ -4,7 +4,7 @@
 //!
 //! It reads no file and prints nothing.
 
-mod about_object;
+pub mod about_object;
 mod attachment;
 pub mod check;
 pub mod convert;
@@ -22,5 +22,3 @@ pub mod rows;
 pub mod strings;
 pub mod summary;
 pub mod validate;
-
-pub use about_object::ObjectSection;

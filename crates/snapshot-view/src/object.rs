@@ -1,6 +1,6 @@
 //! One object and its references.
 
-use crate::ObjectSection;
+use crate::about_object::ObjectSection;
 use crate::rows::{distance, edge_json, label, node_json, step};
 use crate::summary::place_json;
 use heaplab_snapshot::analysis::Analysis;

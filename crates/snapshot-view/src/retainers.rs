@@ -2,7 +2,7 @@
 
 mod tree;
 
-use crate::ObjectSection;
+use crate::about_object::ObjectSection;
 use crate::rows::{distance, edge_json, label_within, node_json, step};
 use heaplab_snapshot::Node;
 use heaplab_snapshot::analysis::Analysis;

@@ -3,13 +3,9 @@
 use super::file::{self, Open, Reading};
 use anyhow::Result;
 use heaplab_snapshot::query::subject::Subject;
-use heaplab_snapshot_view::ObjectSection;
-use heaplab_snapshot_view::rows::{heading, node_json};
+use heaplab_snapshot_view::about_object::{ObjectSection, write_json, write_text};
 use heaplab_terminal as terminal;
 use heaplab_terminal::output;
-use serde::ser::{SerializeMap, Serializer};
-use std::fmt::{self, Write as _};
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -41,44 +37,12 @@ impl OfObject {
             let node = self.subject.node(analysis)?;
             let columns = terminal::columns();
             if self.json {
-                output::printed(|out| {
-                    let mut serializer = serde_json::Serializer::new(&mut *out);
-                    let mut map = serializer.serialize_map(None)?;
-                    map.serialize_entry("format", format)?;
-                    map.serialize_entry("version", &1)?;
-                    map.serialize_entry("object", &node_json(analysis, node))?;
-                    for (name, value) in section.json(analysis, node) {
-                        map.serialize_entry(&name, &value)?;
-                    }
-                    section.stream(analysis, node, &mut map)?;
-                    map.end()?;
-                    writeln!(out)
-                })?;
+                output::printed(|out| write_json(analysis, node, format, section, out))?;
             } else {
-                output::printed(|out| {
-                    let mut text = Text { out, failure: None };
-                    let _ = write!(text, "{}", heading(analysis, node, columns))
-                        .and_then(|()| section.text(analysis, node, columns, &mut text));
-                    text.failure.map_or(Ok(()), Err)
-                })?;
+                output::printed(|out| write_text(analysis, node, columns, section, out))?;
             }
             Ok(())
         })?;
         Ok(ExitCode::SUCCESS)
-    }
-}
-
-/// Text on its way out, which keeps why it could not get there.
-struct Text<'o> {
-    out: &'o mut dyn Write,
-    failure: Option<io::Error>,
-}
-
-impl fmt::Write for Text<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.out.write_all(text.as_bytes()).map_err(|failure| {
-            self.failure = Some(failure);
-            fmt::Error
-        })
     }
 }
