@@ -5,7 +5,10 @@
 //! snapshots, programs and their debug files, compiled workloads. Cells of `replay` keep the
 //! signal, because it tells their parent what happened.
 
-use std::io::IsTerminal;
+pub use memmap2::Mmap;
+use std::fs::{self, File};
+use std::io::{self, IsTerminal};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 /// Clears the line of progress that may stand there.
@@ -48,12 +51,36 @@ pub fn exits_with(code: u8) {
     CODE.store(code.into(), Ordering::Relaxed);
 }
 
+/// Maps a file for reading, after [`is_an_error`]. `None`: the file is empty.
+///
+/// # Errors
+/// The file is not there or no regular file, or cannot be read.
+pub fn map(path: &Path, mapped: Mapped) -> io::Result<Option<Mmap>> {
+    // Before the file is opened: opening a pipe waits for its writer.
+    let metadata = fs::metadata(path)?;
+    if metadata.is_dir() {
+        let why = "it is a folder: name a file in it";
+        return Err(io::Error::new(io::ErrorKind::IsADirectory, why));
+    }
+    if !metadata.is_file() {
+        let why = "it is no regular file, and only those can be mapped: write it to disk first";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    let file = File::open(path)?;
+    is_an_error(mapped);
+    // SAFETY: the mapping is only read, and heaplab changes no file in place (it renames). It is
+    // the accepted risk of mapping files that another program writes other bytes under a shared
+    // reference. If the file becomes shorter, heaplab ends.
+    let map = unsafe { (file.metadata()?.len() > 0).then(|| Mmap::map(&file)) };
+    map.transpose()
+}
+
 /// From here on, a mapped file that becomes shorter ends heaplab with a sentence about it. An
 /// ignored SIGBUS stays ignored, because a recorded program inherits that; the kernel ends a reader
 /// of such a file all the same.
 pub fn is_an_error(mapped: Mapped) {
     CHOSEN.store(mapped as usize, Ordering::Relaxed);
-    ON_TERMINAL.store(std::io::stderr().is_terminal(), Ordering::Relaxed);
+    ON_TERMINAL.store(io::stderr().is_terminal(), Ordering::Relaxed);
     let handler: extern "C" fn(libc::c_int, *const libc::siginfo_t, *const libc::c_void) = say;
     // SAFETY: a sigaction of zeros is a valid one without flags and with an empty mask, to be read
     // into and to be filled; `say` has the type that a handler with SA_SIGINFO must have, and calls
@@ -104,6 +131,21 @@ extern "C" fn say(signal: libc::c_int, info: *const libc::siginfo_t, _: *const l
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_regular_file_is_mapped() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        let mapped = |path: &Path| map(path, Mapped::Snapshot);
+        assert_eq!(mapped(&file).unwrap_err().kind(), io::ErrorKind::NotFound);
+        fs::write(&file, "").unwrap();
+        assert!(mapped(&file).unwrap().is_none());
+        fs::write(&file, "text").unwrap();
+        assert_eq!(mapped(&file).unwrap().as_deref(), Some(&b"text"[..]));
+        assert!(mapped(folder.path()).unwrap_err().to_string().contains("is a folder"));
+        let device = mapped(Path::new("/dev/null")).unwrap_err().to_string();
+        assert!(device.contains("is no regular file"), "{device}");
+    }
 
     #[test]
     fn what_is_said_fits_a_terminal() {

@@ -1,7 +1,7 @@
 //! The terminal of a command-line program: its width and colours ([`size`]), help laid out for that
 //! width ([`help`]), progress ([`progress`]), output whose reader may have gone ([`output`]), files
-//! that appear whole or not at all ([`whole_file`]), and a sentence in place of "Bus error"
-//! ([`bus`]).
+//! that appear whole or not at all ([`whole_file`]), and mapped files, with a sentence in place of
+//! "Bus error" ([`bus`]).
 //!
 //! A crate of its own, because studies use it too, with its own errors ([`OutputError`]).
 

@@ -8,11 +8,9 @@ use heaplab_snapshot::packed::Packing;
 use heaplab_snapshot::rewrite::RewriteError;
 use heaplab_snapshot::rows::Rows;
 use heaplab_snapshot::{ReadError, ReadOptions, Snapshot};
-use heaplab_terminal::bus::{self, Mapped};
+use heaplab_terminal::bus::{self, Mapped, Mmap};
 use heaplab_terminal::progress::{self, ProgressBar, spinner};
 use heaplab_text::words::bytes;
-use memmap2::Mmap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// How files are read, the same for every command.
@@ -23,16 +21,16 @@ pub struct Reading {
     threads: u8,
     /// Accept a file in which two objects have the same id; diffs of such files are wrong
     #[arg(long)]
-    allow_duplicate_ids: bool,
+    pub allow_duplicate_ids: bool,
     /// Show exact sizes of 4 GiB and more; DevTools keeps 32 bits of an object's size
     #[arg(long)]
     exact_sizes: bool,
     /// Keep an index beside the file (FILE.index, about as large): later questions are faster
     #[arg(long)]
-    index: bool,
+    pub index: bool,
     /// Show no progress
     #[arg(short, long)]
-    quiet: bool,
+    pub quiet: bool,
 }
 
 impl Reading {
@@ -54,21 +52,6 @@ impl Reading {
         }
     }
 
-    /// Whether two objects may have the same id.
-    pub fn allows_duplicate_ids(&self) -> bool {
-        self.allow_duplicate_ids
-    }
-
-    /// Whether an index is to be used and kept.
-    pub fn keeps_index(&self) -> bool {
-        self.index
-    }
-
-    /// Whether no progress is to be shown.
-    pub fn is_quiet(&self) -> bool {
-        self.quiet
-    }
-
     /// A line that moves while something lasts.
     pub fn spinner(&self, message: String) -> ProgressBar {
         spinner(self.quiet, message)
@@ -82,7 +65,8 @@ pub fn bar(quiet: bool, message: &'static str) -> ProgressBar {
 
 /// A file's bytes: mapped, or unpacked where it is packed.
 pub struct Source {
-    path: PathBuf,
+    /// Its name.
+    pub path: PathBuf,
     map: Option<Mmap>,
     unpacked: Option<Vec<u8>>,
 }
@@ -90,27 +74,8 @@ pub struct Source {
 impl Source {
     /// Maps a file; one that is packed is unpacked.
     pub fn open(path: &Path, quiet: bool) -> Result<Source> {
-        let cannot_open = || format!("cannot open {}", path.display());
-        // Asked before it is opened: opening a pipe waits for who writes into it.
-        let metadata = std::fs::metadata(path).with_context(cannot_open)?;
-        anyhow::ensure!(
-            !metadata.is_dir(),
-            "{} is a folder: name a snapshot in it",
-            path.display()
-        );
-        anyhow::ensure!(
-            metadata.is_file(),
-            "{} is no regular file: a snapshot is mapped, write it to disk first",
-            path.display()
-        );
-        let file = File::open(path).with_context(cannot_open)?;
-        let metadata = file.metadata().with_context(cannot_open)?;
-        bus::is_an_error(Mapped::Snapshot);
-        // SAFETY: the mapping is only read, and no writer of this program changes a file in place
-        // (they rename). That somebody else writes other bytes under a shared reference is the
-        // accepted risk of mapping files; that it becomes shorter ends the program.
-        let map = unsafe { (metadata.len() > 0).then(|| Mmap::map(&file)) };
-        let map = map.transpose().with_context(|| format!("cannot map {}", path.display()))?;
+        let map = bus::map(path, Mapped::Snapshot)
+            .with_context(|| format!("cannot open {}", path.display()))?;
         let packed = map.as_deref().and_then(|bytes| Some((Packing::of(bytes)?, bytes)));
         let unpacked = packed.map(|(packing, packed)| {
             let bar = spinner(quiet, format!("unpacking {}", path.display()));
@@ -173,11 +138,6 @@ impl Source {
         with(&analysis)
     }
 
-    /// Its name.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Finds its lists, to write them anew.
     pub fn rows(&self, allow_duplicate_ids: bool) -> Result<Rows<'_>> {
         let mut rows = Rows::find(self.bytes()).map_err(|damage| self.damaged(&damage))?;
@@ -219,7 +179,7 @@ pub fn analysed<T>(
     if let Some((_, analysis)) = open.filter(|(open, _)| *open == path) {
         return with(analysis);
     }
-    Source::open(path, reading.is_quiet())?.analysed(reading, with)
+    Source::open(path, reading.quiet)?.analysed(reading, with)
 }
 
 /// The same of several files together; they are opened before the first is read.
@@ -228,7 +188,7 @@ pub fn all_analysed<T>(
     reading: &Reading,
     with: &mut dyn FnMut(&[&Analysis]) -> Result<T>,
 ) -> Result<T> {
-    let open = |path: &PathBuf| Source::open(path, reading.is_quiet());
+    let open = |path: &PathBuf| Source::open(path, reading.quiet);
     let sources = paths.iter().map(open).collect::<Result<Vec<_>>>()?;
     analysed_behind(&[], &sources, reading, with)
 }

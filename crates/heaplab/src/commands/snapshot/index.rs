@@ -4,9 +4,8 @@ use super::file::{Reading, Source};
 use anyhow::Result;
 use heaplab_snapshot::analysis::Analysis;
 use heaplab_snapshot::index::{self, Indexed, Key};
+use heaplab_terminal::bus::{self, Mapped, Mmap};
 use heaplab_terminal::whole_file;
-use memmap2::Mmap;
-use std::fs::File;
 use std::path::PathBuf;
 
 /// Where the index of a snapshot is, or is to be.
@@ -20,15 +19,10 @@ pub struct Beside<'s> {
 impl<'s> Beside<'s> {
     /// That of an open snapshot.
     pub fn of(source: &'s Source, reading: &Reading) -> Beside<'s> {
-        let mut path = source.path().as_os_str().to_owned();
+        let mut path = source.path.as_os_str().to_owned();
         path.push(".index");
         let path = PathBuf::from(path);
-        let file = std::fs::metadata(&path).ok().filter(std::fs::Metadata::is_file);
-        let file = file.and_then(|_| File::open(&path).ok());
-        // SAFETY: the mapping is only read, and heaplab writes an index as a new file that takes
-        // the name of the old one. That somebody else writes into it is the accepted risk of
-        // mapping files, as it is with the snapshot.
-        let map = file.and_then(|file| unsafe { Mmap::map(&file) }.ok());
+        let map = bus::map(&path, Mapped::Snapshot).ok().flatten();
         let key = Key::of(source.bytes(), &reading.read_options(), &reading.options());
         Beside { source, path, key, map }
     }

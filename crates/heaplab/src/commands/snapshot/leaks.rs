@@ -78,7 +78,7 @@ impl Asked {
 
     /// Whether no progress is to be shown.
     pub fn is_quiet(&self) -> bool {
-        self.json || self.reading.is_quiet()
+        self.json || self.reading.quiet
     }
 }
 

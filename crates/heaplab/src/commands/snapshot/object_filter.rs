@@ -72,8 +72,8 @@ pub fn since(older: &Path, reading: &Reading, analysis: &Analysis) -> Result<Wan
 
 /// The ids of a file, which is not kept.
 pub fn moment(path: &Path, reading: &Reading) -> Result<SnapshotIds> {
-    let source = Source::open(path, reading.is_quiet())?;
-    if reading.keeps_index() {
+    let source = Source::open(path, reading.quiet)?;
+    if reading.index {
         return source.analysed(reading, |analysis| Ok(SnapshotIds::of(analysis.snapshot())));
     }
     Ok(SnapshotIds::of(&source.read(reading)?))

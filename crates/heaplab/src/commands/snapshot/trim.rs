@@ -36,19 +36,19 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let source = args.rewriting.open(args.reading.is_quiet())?;
+    let source = args.rewriting.open(args.reading.quiet)?;
     source.analysed(&args.reading, |analysis| trimmed(&args, &source, analysis))?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn trimmed(args: &Args, source: &Source, analysis: &Analysis) -> Result<()> {
-    let rows = source.rows(args.reading.allows_duplicate_ids())?;
+    let rows = source.rows(args.reading.allow_duplicate_ids)?;
     let mut objects = args.only.of(args.subject.nodes(analysis)?, &args.reading, analysis)?;
     if args.objects > 0 {
         objects.truncate(args.objects);
     }
     let trimming = Trimming { objects: &objects, referrers_max: args.referrers };
-    let progress = (args.reading.is_quiet(), "trimming");
+    let progress = (args.reading.quiet, "trimming");
     let trimmed = args.rewriting.write(source, progress, true, |out, progress| {
         trim(&rows, analysis, &trimming, out, progress).map(|(_, done)| done)
     })?;

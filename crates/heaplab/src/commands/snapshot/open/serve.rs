@@ -35,7 +35,7 @@ fn serve(
     }
     let page = Page::new(files);
     println!("{}", server.url())?;
-    if !reading.is_quiet() {
+    if !reading.quiet {
         eprintln!("heaplab: open this address in a browser; ctrl-C ends the page");
     }
     std::thread::scope(|scope| {
