@@ -1,4 +1,5 @@
-//! Where an inspector listens: `ws://HOST:PORT/PATH`, `http://HOST:PORT`, or `HOST:PORT`.
+//! Where an inspector listens: `ws://HOST:PORT/PATH`, `http://HOST:PORT`, `HOST:PORT`, or the port
+//! of this machine.
 
 use crate::CaptureError;
 use std::fmt;
@@ -24,6 +25,9 @@ impl Address {
     /// The text is none, or of a scheme that is not spoken here.
     pub fn parse(text: &str) -> Result<Address, CaptureError> {
         let wrong = |why: &str| CaptureError::Address { text: text.into(), why: why.into() };
+        if let Ok(port) = text.parse() {
+            return Ok(Address { host: "127.0.0.1".into(), port, path: String::new() });
+        }
         let rest = match text.split_once("://") {
             Some(("ws" | "http", rest)) => rest,
             Some(("wss" | "https", _)) => {
@@ -84,6 +88,7 @@ mod tests {
         let is = |host: &str, port, path: &str| Some((host.to_string(), port, path.to_string()));
         assert_eq!(read("ws://127.0.0.1:9229/5c3f-aa"), is("127.0.0.1", 9229, "/5c3f-aa"));
         assert_eq!(read("http://localhost:9222"), is("localhost", 9222, ""));
+        assert_eq!(read("9222"), is("127.0.0.1", 9222, ""));
         assert_eq!(read("127.0.0.1"), is("127.0.0.1", 9229, ""));
         assert_eq!(read("ws://[::1]:1/x"), is("::1", 1, "/x"));
         for wrong in [

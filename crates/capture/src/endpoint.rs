@@ -58,6 +58,11 @@ impl Endpoint {
         }
         choose(&address, pages(&address, options)?, page)
     }
+
+    /// The target's title, or else its address.
+    pub fn name(&self) -> String {
+        if self.title.is_empty() { self.address.to_string() } else { self.title.clone() }
+    }
 }
 
 /// The targets that an inspector lists.

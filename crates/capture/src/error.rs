@@ -116,6 +116,14 @@ pub enum CaptureError {
         /// What is left of the file, in words.
         kept: String,
     },
+    /// The snapshots that Node wrote by itself cannot be listed or moved.
+    #[error("{}: cannot take over what Node wrote by itself: {source}", path.display())]
+    Own {
+        /// A file, or their folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// The snapshot did not arrive whole.
     #[error("the snapshot is not complete: {why}; the {bytes} bytes that came are in {}", part.display())]
     Cut {
@@ -126,4 +134,11 @@ pub enum CaptureError {
         /// What happened.
         why: String,
     },
+}
+
+impl CaptureError {
+    /// Whether the target has ended, as far as can be known.
+    pub fn is_end(&self) -> bool {
+        matches!(self, CaptureError::Gone { .. } | CaptureError::Cut { .. })
+    }
 }

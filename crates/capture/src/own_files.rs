@@ -61,6 +61,12 @@ impl OwnFiles {
             .map(|Arranged { pid, folder }| OwnFiles { pid, folder, since }))
     }
 
+    /// All of a process's files in a folder.
+    #[cfg(test)]
+    pub(crate) fn in_folder(pid: u32, folder: &Path) -> OwnFiles {
+        OwnFiles { pid, folder: folder.into(), since: SystemTime::UNIX_EPOCH }
+    }
+
     /// Where the files appear.
     pub fn folder(&self) -> &Path {
         &self.folder

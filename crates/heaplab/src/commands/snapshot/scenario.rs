@@ -2,7 +2,6 @@
 
 use super::leaks::{Asked, tell};
 use super::take::with_progress;
-use super::target;
 use anyhow::{Context, Result, anyhow, ensure};
 use heaplab_capture::scenario::{Scenario, Stage};
 use heaplab_capture::take::Request;
@@ -91,13 +90,9 @@ fn take(args: &Args, scenario: &Scenario, taken: &mut Vec<String>) -> Result<()>
         None => Some(Browser::start(args.browser.as_deref())?),
         Some(_) => None,
     };
-    let endpoint = match (&own, &args.chromium) {
-        (None, Some(address)) => target::browser_page(address, args.page.as_deref(), &options)?,
-        (own, _) => {
-            let own = own.as_ref().map(Browser::address).unwrap_or_default();
-            Endpoint::at(own, None, &options)?
-        }
-    };
+    let own_address = own.as_ref().map(Browser::address);
+    let address = args.chromium.as_deref().or(own_address).unwrap_or_default();
+    let endpoint = Endpoint::at(address, args.page.as_deref(), &options)?;
     let mut connection = Connection::open(&endpoint, &options)?;
     let steps = scenario.run(&mut connection, &mut |connection, moment| {
         let path = args.output.join(moment.file_name());

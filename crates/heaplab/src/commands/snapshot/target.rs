@@ -1,7 +1,7 @@
 //! Which live heap: a process, or an inspector's address.
 
 use anyhow::Result;
-use heaplab_capture::{CaptureError, Connection, Endpoint, Options};
+use heaplab_capture::{Connection, Endpoint, Options};
 use std::time::Duration;
 
 /// What to connect to, the same for `take` and `watch`.
@@ -47,24 +47,10 @@ impl Target {
                     "--node {node} is neither a process id nor an address such as 127.0.0.1:9229"
                 ),
             },
-            (None, Some(chromium)) => browser_page(chromium, page, &options)?,
+            (None, Some(chromium)) => Endpoint::at(chromium, page, &options)?,
             (None, None) => misasked!("name a --node or a --chromium"),
         };
         let connection = Connection::open(&endpoint, &options)?;
-        let title =
-            if endpoint.title.is_empty() { endpoint.address.to_string() } else { endpoint.title };
-        Ok((connection, title))
-    }
-}
-
-/// A page of the browser at a port of this machine or at an address.
-pub fn browser_page(
-    chromium: &str,
-    page: Option<&str>,
-    options: &Options,
-) -> Result<Endpoint, CaptureError> {
-    match chromium.parse::<u16>() {
-        Ok(port) => Endpoint::at(&format!("127.0.0.1:{port}"), page, options),
-        Err(_) => Endpoint::at(chromium, page, options),
+        Ok((connection, endpoint.name()))
     }
 }

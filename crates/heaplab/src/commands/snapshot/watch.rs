@@ -4,11 +4,11 @@ use super::file;
 use super::take::with_progress;
 use super::target::Target;
 use crate::answer;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use heaplab_capture::outcome;
 use heaplab_capture::own_files::OwnFiles;
 use heaplab_capture::take::Request;
-use heaplab_capture::watch::{Trigger, Usage, limit_bytes, used_bytes};
+use heaplab_capture::watch::{Due, OwnSnapshot, Trigger, Watch};
 use heaplab_capture::{CaptureError, Connection};
 use heaplab_profile::choose::nanoseconds;
 use heaplab_terminal as terminal;
@@ -16,7 +16,7 @@ use heaplab_text::lines;
 use heaplab_text::words::bytes;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Arguments of `heaplab snapshot watch`.
 #[derive(Debug, clap::Args)]
@@ -66,36 +66,29 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Some(count) => OwnFiles::arrange(&mut connection, count)?,
         None => None,
     };
-    let mut watch = Watch {
-        args: &args,
-        trigger: Trigger::new(f64::from(args.near) / 100.0),
-        began: Instant::now(),
-        taken: 0,
-    };
-    let ended = loop {
-        match watch.next(&mut connection, &title) {
-            Ok(()) if watch.taken == most => break None,
-            Ok(()) => {}
-            Err(error)
-                if matches!(
-                    error.downcast_ref(),
-                    Some(CaptureError::Gone { .. } | CaptureError::Cut { .. })
-                ) =>
-            {
-                break Some(error);
+    let near = Trigger::new(f64::from(args.near) / 100.0);
+    let due = args.every.map_or(Due::NearLimit(near), Due::Every);
+    let mut watch = Watch::new(due, args.poll, args.output.clone(), most);
+    let mut ended = None;
+    while ended.is_none() && !watch.is_over() {
+        if let Err(error) = next(&args, &mut watch, &mut connection, &title) {
+            if !error.downcast_ref().is_some_and(CaptureError::is_end) {
+                return Err(error);
             }
-            Err(error) => return Err(error),
+            ended = Some(error);
         }
-    };
+    }
     let Some(error) = ended else {
         args.target.end(connection);
         return Ok(ExitCode::SUCCESS);
     };
     drop(connection);
     if let Some(own) = &own {
-        watch.take_over(own, most)?;
+        for snapshot in watch.take_over(own)? {
+            tell(&snapshot?, args.json)?;
+        }
     }
-    if watch.taken == most {
+    if watch.is_over() {
         return Ok(ExitCode::SUCCESS);
     }
     let advice = match (&own, args.near_heap_limit) {
@@ -104,94 +97,46 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
         _ => "",
     };
-    match watch.taken {
+    match watch.taken() {
         0 => bail!("no snapshot was taken: {error}{advice}"),
         taken => bail!("{taken} of {most} snapshots were taken: {error}{advice}"),
     }
 }
 
-struct Watch<'a> {
-    args: &'a Args,
-    trigger: Trigger,
-    began: Instant,
-    taken: u32,
+/// Waits until a snapshot is due and takes it.
+fn next(args: &Args, watch: &mut Watch, connection: &mut Connection, title: &str) -> Result<()> {
+    let is_quiet = args.quiet || args.json;
+    let bar = file::bar(is_quiet, "watching");
+    let path = watch.wait(connection, &mut |usage| {
+        bar.set_length(usage.limit_bytes);
+        bar.set_position(usage.used_bytes);
+        let [used, limit] = [usage.used_bytes, usage.limit_bytes].map(bytes);
+        bar.set_message(format!("watching: {used} of {limit}"));
+    })?;
+    bar.finish_and_clear();
+    let taken = with_progress(connection, &path, Request::default(), is_quiet)?;
+    watch.took(connection);
+    answer::print(
+        args.json,
+        || outcome::json(&taken),
+        || lines::paragraph(&outcome::line(&taken, title), "", 0, terminal::columns()),
+    )
 }
 
-impl Watch<'_> {
-    /// Waits until a snapshot is due and takes it.
-    fn next(&mut self, connection: &mut Connection, title: &str) -> Result<()> {
-        self.wait(connection)?;
-        let path = outcome::numbered(&self.args.output, self.taken + 1);
-        let taken = with_progress(
-            connection,
-            &path,
-            Request::default(),
-            self.args.quiet || self.args.json,
-        )?;
-        self.taken += 1;
-        answer::print(
-            self.args.json,
-            || outcome::json(&taken),
-            || lines::paragraph(&outcome::line(&taken, title), "", 0, terminal::columns()),
-        )?;
-        self.trigger.taken(used_bytes(connection).unwrap_or(0));
-        Ok(())
+/// Tells what became of a file that Node wrote by itself.
+fn tell(snapshot: &OwnSnapshot, is_json: bool) -> Result<()> {
+    match snapshot {
+        OwnSnapshot::Cut(path) => eprintln!(
+            "heaplab: {}: Node ended before this snapshot was whole; `heaplab snapshot repair` makes a file of what there is",
+            path.display()
+        ),
+        OwnSnapshot::Moved(path, size) => answer::print(
+            is_json,
+            || outcome::own_json(path, *size),
+            || format!("{}: {}, taken by Node itself\n", path.display(), bytes(*size)),
+        )?,
     }
-
-    /// Gives the files that Node has written by itself the names that were asked for.
-    fn take_over(&mut self, own: &OwnFiles, most: u32) -> Result<()> {
-        let found =
-            own.found().with_context(|| format!("cannot look into {}", own.folder().display()))?;
-        for (from, is_whole) in found {
-            if !is_whole {
-                eprintln!(
-                    "heaplab: {}: Node ended before this snapshot was whole; `heaplab snapshot repair` makes a file of what there is",
-                    from.display()
-                );
-                continue;
-            }
-            if self.taken == most {
-                break;
-            }
-            let path = outcome::numbered(&self.args.output, self.taken + 1);
-            outcome::renamed(&from, &path)
-                .with_context(|| format!("cannot move {} to {}", from.display(), path.display()))?;
-            self.taken += 1;
-            let size = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
-            if self.args.json {
-                println!("{}", outcome::own_json(&path, size))?;
-            } else {
-                println!("{}: {}, taken by Node itself", path.display(), bytes(size))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn wait(&self, connection: &mut Connection) -> Result<()> {
-        let bar = file::bar(self.args.quiet || self.args.json, "watching");
-        loop {
-            let usage = Usage {
-                used_bytes: used_bytes(connection)?,
-                limit_bytes: limit_bytes(connection)?,
-            };
-            bar.set_length(usage.limit_bytes);
-            bar.set_position(usage.used_bytes);
-            bar.set_message(format!(
-                "watching: {} of {}",
-                bytes(usage.used_bytes),
-                bytes(usage.limit_bytes)
-            ));
-            let due = match self.args.every {
-                Some(every) => self.began.elapsed() >= every * self.taken,
-                None => self.trigger.is_due(usage),
-            };
-            if due {
-                bar.finish_and_clear();
-                return Ok(());
-            }
-            std::thread::sleep(self.args.poll);
-        }
-    }
+    Ok(())
 }
 
 #[cfg(test)]
