@@ -3,12 +3,14 @@
 use super::recording::{self, Finishing};
 use anyhow::{Context, Result, bail};
 use heaplab_record::ocaml::{self, OcamlOptions};
+use heaplab_record::output::{self, Claim};
 use heaplab_record::python::Frames;
 use heaplab_record::summary::{Rate, Summary};
-use heaplab_record::{finish, jvm, mark::spool_of, node, output, session, settings};
+use heaplab_record::{finish, jvm, mark::spool_of, node, session, settings};
 use heaplab_terminal::bus::{self, Mapped};
 use heaplab_terminal::progress::{self, ProgressBar};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::fmt::Display;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -115,7 +117,18 @@ impl Args {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let program = args.command.first().context("no program was named")?;
+    check(&args)?;
     let output = args.output.clone().unwrap_or_else(|| output::default_output(program));
+    let claim = output::clear(&output, args.force)?;
+    bus::is_an_error(Mapped::Spool);
+    if args.jvm_metaspace || args.node || args.ocaml {
+        return record_runtime(&args, output, claim);
+    }
+    record_malloc(&args, program, output, claim)
+}
+
+/// Refuses options that contradict each other.
+fn check(args: &Args) -> Result<()> {
     if args.granularity.is_some() && !args.node && !args.ocaml {
         misasked!("--granularity is for heaps that collect: with --node or --ocaml");
     }
@@ -125,17 +138,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.jvm_memory && args.samples == 0 {
         misasked!("--jvm-memory divides resident memory, which --samples 0 does not read");
     }
-    let mut claim = Some(output::clear(&output, args.force)?);
-    bus::is_an_error(Mapped::Spool);
-    if args.jvm_metaspace {
-        return record_jvms(&args, output, claim);
-    }
-    if args.node {
-        return record_nodes(&args, output, claim);
-    }
-    if args.ocaml {
-        return record_ocaml(&args, output);
-    }
+    Ok(())
+}
+
+/// Records what the program and its children request of malloc.
+fn record_malloc(args: &Args, program: &OsStr, output: PathBuf, claim: Claim) -> Result<ExitCode> {
     let options = session::RecordOptions {
         command: args.command.clone(),
         spool: spool_of(&output),
@@ -151,6 +158,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     let bar = args.bar();
     let mut rate = Rate::default();
+    let mut claim = Some(claim);
     let recorded = session::record(&options, &mut |progress| {
         if let Some(words) = progress.words(program) {
             bar.suspend(|| eprintln!("heaplab: {words}"));
@@ -195,57 +203,42 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::from(recorded.exit_code()))
 }
 
-/// Records a JVM's metaspace.
-fn record_jvms(args: &Args, output: PathBuf, mut claim: Option<output::Claim>) -> Result<ExitCode> {
+/// Records the heaps of a runtime: JVMs' metaspace, Nodes, or an OCaml program with heaplab's
+/// recorder in it.
+fn record_runtime(args: &Args, output: PathBuf, claim: Claim) -> Result<ExitCode> {
     let bar = args.bar();
-    let options = jvm::JvmOptions {
-        command: args.command.clone(),
-        output,
-        replace: args.force,
-        detach_children: args.detach_children,
-        jvm_children: args.jvm_children,
-    };
-    let recorded = jvm::record(&options, &mut |progress| {
+    let mut claim = Some(claim);
+    let mut show = |progress: &dyn Display| {
         claim = None;
         bar.set_message(progress.to_string());
-    })?;
-    bar.finish_and_clear();
-    recording::report(&Summary::of_jvms(&recorded), args.json)?;
-    Ok(ExitCode::from(recorded.exit_code()))
-}
-
-/// Records an OCaml program with heaplab's recorder in it.
-fn record_ocaml(args: &Args, output: PathBuf) -> Result<ExitCode> {
-    let recorded = ocaml::record(&OcamlOptions {
-        command: args.command.clone(),
-        output,
-        replace: args.force,
-        granularity_bytes: args.granularity,
-    })?;
-    recording::report(&Summary::of_ocaml(&recorded), args.json)?;
-    Ok(ExitCode::from(recorded.exit_code()))
-}
-
-/// Records Nodes' heaps.
-fn record_nodes(
-    args: &Args,
-    output: PathBuf,
-    mut claim: Option<output::Claim>,
-) -> Result<ExitCode> {
-    let bar = args.bar();
-    let options = node::NodeOptions {
-        command: args.command.clone(),
-        output,
-        replace: args.force,
-        detach_children: args.detach_children,
-        granularity_bytes: args.granularity.unwrap_or(node::GRANULARITY_MIN),
-        stack_depth: args.stack_depth,
     };
-    let recorded = node::record(&options, &mut |progress| {
-        claim = None;
-        bar.set_message(progress.to_string());
-    })?;
+    let (command, replace) = (args.command.clone(), args.force);
+    let detach_children = args.detach_children;
+    let (summary, code) = if args.jvm_metaspace {
+        let jvm_children = args.jvm_children;
+        let options = jvm::JvmOptions { command, output, replace, detach_children, jvm_children };
+        let recorded = jvm::record(&options, &mut |progress| show(&progress))?;
+        (Summary::of_jvms(&recorded), recorded.exit_code())
+    } else if args.node {
+        let granularity_bytes = args.granularity.unwrap_or(node::GRANULARITY_MIN);
+        let stack_depth = args.stack_depth;
+        let options = node::NodeOptions {
+            command,
+            output,
+            replace,
+            detach_children,
+            granularity_bytes,
+            stack_depth,
+        };
+        let recorded = node::record(&options, &mut |progress| show(&progress))?;
+        (Summary::of_nodes(&recorded), recorded.exit_code())
+    } else {
+        let granularity_bytes = args.granularity;
+        let options = OcamlOptions { command, output, replace, granularity_bytes };
+        let recorded = ocaml::record(&options)?;
+        (Summary::of_ocaml(&recorded), recorded.exit_code())
+    };
     bar.finish_and_clear();
-    recording::report(&Summary::of_nodes(&recorded), args.json)?;
-    Ok(ExitCode::from(recorded.exit_code()))
+    recording::report(&summary, args.json)?;
+    Ok(ExitCode::from(code))
 }

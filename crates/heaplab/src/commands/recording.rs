@@ -2,13 +2,12 @@
 
 use anyhow::Result;
 use heaplab_record::finish::unfinished::what_is_kept;
-use heaplab_record::finish::{self, FinishOptions, Finished, Progress};
+use heaplab_record::finish::{self, FinishOptions, Finished};
 use heaplab_record::interrupts;
 use heaplab_record::output;
 use heaplab_record::summary::Summary;
 use heaplab_terminal::progress;
 use heaplab_text::shell::quoted;
-use heaplab_text::words::count;
 use heaplab_trace::bundle::abandon;
 use std::path::PathBuf;
 
@@ -54,11 +53,7 @@ pub fn finish(finishing: &Finishing) -> Result<Finished> {
     let finished = interrupts::watched(
         || {
             finish::finish(&finishing.spool, &finishing.output, &finishing.options, &mut |progress| {
-                bar.set_message(match progress {
-                    Progress::Rows(done, all) => format!("finishing: {} of {} events", count(done), count(all.max(done))),
-                    Progress::Symbols => String::from("finishing: looking functions up"),
-                    Progress::Tables => String::from("finishing: writing tables"),
-                });
+                bar.set_message(progress.to_string());
             })
         },
         || {

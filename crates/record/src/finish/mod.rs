@@ -35,12 +35,14 @@ use crate::spool::reader::{BlockPlace, Index};
 use crate::symbolize;
 use crate::unrecorded;
 use heaplab_preload::layout;
+use heaplab_text::words::count;
 use heaplab_trace::EventSink;
 use heaplab_trace::bundle::{BundleWriter, Meta};
 use heaplab_trace::tables::{Sample, Tables};
 use merge::{Action, Counts, ImageInput, Merge};
 use residence::ResidenceMoment;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -72,6 +74,18 @@ pub enum Progress {
     Symbols,
     /// Writing the tables.
     Tables,
+}
+
+impl fmt::Display for Progress {
+    fn fmt(&self, to: &mut fmt::Formatter) -> fmt::Result {
+        match *self {
+            Progress::Rows(done, all) => {
+                write!(to, "finishing: {} of {} events", count(done), count(all.max(done)))
+            }
+            Progress::Symbols => to.write_str("finishing: looking functions up"),
+            Progress::Tables => to.write_str("finishing: writing tables"),
+        }
+    }
 }
 
 type Images = BTreeMap<(u32, u32), Image>;
