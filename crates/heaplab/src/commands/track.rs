@@ -73,48 +73,49 @@ struct RunArgs {
     /// Run this command by a shell in each commit's files before measuring
     #[arg(long, value_name = "COMMAND")]
     build: Option<String>,
-    /// Runs of each commit; figures that are equal in all runs are exact
-    #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    runs: u32,
+    #[command(flatten)]
+    measuring: Measuring,
     /// What to record: malloc, node, jvm-metaspace or ocaml
     #[arg(long, value_name = "WHAT", default_value = "malloc", value_parser = ["malloc", "node", "jvm-metaspace", "ocaml"], hide_possible_values = true)]
     recorder: String,
     /// The process: the name of its program [default: the one with the largest peak]
     #[arg(long, value_name = "NAME")]
     process: Option<String>,
-    #[command(flatten)]
-    limits: Limits,
     /// Build each commit on top of the previous one, in order, instead of from scratch
     #[arg(long)]
     incremental: bool,
     /// Try commits that failed again
     #[arg(long)]
     retry: bool,
-    /// Keep the first recording of each commit in STORE/recordings, for heaplab compare
-    #[arg(long)]
-    keep: bool,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
+/// How each commit is measured.
 #[derive(Clone, Copy, Debug, clap::Args)]
-struct Limits {
+struct Measuring {
+    /// Runs of each commit; figures that are equal in all runs are exact
+    #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    runs: u32,
     /// Seconds after which heaplab ends a run and counts it as failed
     #[arg(long, value_name = "SECONDS", default_value_t = 600.0, value_parser = |text: &str| seconds(text, 0.001..=31_536_000.0))]
     timeout: f64,
     /// Seconds after which heaplab ends a build and counts it as failed
     #[arg(long, value_name = "SECONDS", default_value_t = 3600.0, value_parser = |text: &str| seconds(text, 0.001..=31_536_000.0))]
     build_timeout: f64,
+    /// Keep the first recording of each commit in STORE/recordings, for heaplab compare
+    #[arg(long)]
+    keep: bool,
 }
 
-impl Limits {
-    fn how(&self, keep: bool) -> Result<How> {
+impl Measuring {
+    fn how(&self) -> Result<How> {
         Ok(How {
             heaplab: own_file()?,
             run_limit: Duration::from_secs_f64(self.timeout),
             build_limit: Duration::from_secs_f64(self.build_timeout),
-            keep,
+            keep: self.keep,
         })
     }
 }
@@ -124,8 +125,12 @@ impl Limits {
 struct ShowArgs {
     #[command(flatten)]
     place: Where,
-    #[command(flatten)]
-    shown: Shown,
+    /// The figure: live, objects, resident, allocations or requested
+    #[arg(long, value_name = "FIGURE", default_value = "live", value_parser = Figure::parse)]
+    of: Figure,
+    /// Show steps of at least this share of the level before; smaller steps are only counted
+    #[arg(long, value_name = "PERCENT", default_value = "0.1%", value_parser = steps::share)]
+    least: f64,
     /// How many steps to show
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
@@ -134,16 +139,6 @@ struct ShowArgs {
     json: bool,
     #[command(flatten)]
     html: HtmlFile,
-}
-
-#[derive(Debug, clap::Args)]
-struct Shown {
-    /// The figure: live, objects, resident, allocations or requested
-    #[arg(long, value_name = "FIGURE", default_value = "live", value_parser = Figure::parse)]
-    of: Figure,
-    /// Show steps of at least this share of the level before; smaller steps are only counted
-    #[arg(long, value_name = "PERCENT", default_value = "0.1%", value_parser = steps::share)]
-    least: f64,
 }
 
 /// Arguments of `heaplab track bisect`.
@@ -161,14 +156,8 @@ struct BisectArgs {
     /// The figure: live, objects, resident, allocations or requested
     #[arg(long, value_name = "FIGURE", default_value = "live", value_parser = Figure::parse)]
     of: Figure,
-    /// Runs of each commit
-    #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    runs: u32,
     #[command(flatten)]
-    limits: Limits,
-    /// Keep the first recording of each commit in STORE/recordings, for heaplab compare
-    #[arg(long)]
-    keep: bool,
+    measuring: Measuring,
 }
 
 /// Runs the command.
@@ -203,8 +192,8 @@ fn measure_all(args: &RunArgs, stop: &AtomicBool) -> Result<ExitCode> {
     if args.retry {
         writer.forget_failures(&|id| commits.iter().any(|commit| commit.id == id))?;
     }
-    let how = args.limits.how(args.keep)?;
-    let mut measurement = Measurement::new(repository, writer, args.runs, &how, stop)?;
+    let how = args.measuring.how()?;
+    let mut measurement = Measurement::new(repository, writer, args.measuring.runs, &how, stop)?;
     let missing = measurement.to_measure(&commits);
     let template = "{bar:20} {pos}/{len} commits, {eta} left  {wide_msg}";
     let bar = progress::bar(false, missing.len() as u64, template);
@@ -249,8 +238,8 @@ fn bisect(args: &BisectArgs, stop: &AtomicBool) -> Result<ExitCode> {
     let sought = SoughtStep::of(&History::of(&store)?, args.of, between, phase)?;
     let writer = Writer::open(&folder, store.subject())?;
     let all = repository.commits(&sought.range)?;
-    let how = args.limits.how(args.keep)?;
-    let mut measurement = Measurement::new(repository, writer, args.runs, &how, stop)?;
+    let how = args.measuring.how()?;
+    let mut measurement = Measurement::new(repository, writer, args.measuring.runs, &how, stop)?;
     eprintln!(
         "looking for the step of {} among {}, about {} to measure",
         sought.title(),
@@ -288,11 +277,11 @@ fn bisect(args: &BisectArgs, stop: &AtomicBool) -> Result<ExitCode> {
 fn show(args: &ShowArgs) -> Result<ExitCode> {
     args.html.check()?;
     let history = History::of(&Store::open(&args.place.store()?)?)?;
-    let written = args.html.write(|| page::html(&history, args.shown.least))?;
+    let written = args.html.write(|| page::html(&history, args.least))?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&history)?)?;
     } else if !written {
-        print_history(&history, args.shown.of, args.shown.least, args.top)?;
+        print_history(&history, args.of, args.least, args.top)?;
     }
     Ok(ExitCode::SUCCESS)
 }
