@@ -116,6 +116,26 @@ pub enum ImageDamage {
     Short,
 }
 
+/// Refuses a file that is not whole yet, or no process file of this version.
+fn check_header(bytes: &[u8]) -> Result<(), ImageDamage> {
+    // The file gets its whole length in one step.
+    if bytes.is_empty() {
+        return Err(ImageDamage::Unfinished);
+    }
+    if bytes.len() < size_of::<ProcessHeader>() {
+        return Err(ImageDamage::Short);
+    }
+    match Bytes(bytes).u64(offset_of!(ProcessHeader, magic)) {
+        Some(layout::PROCESS_MAGIC) => {}
+        Some(0) => return Err(ImageDamage::Unfinished),
+        _ => return Err(ImageDamage::Magic),
+    }
+    match Bytes(bytes).u32(offset_of!(ProcessHeader, version)).unwrap_or(0) {
+        layout::VERSION => Ok(()),
+        version => Err(ImageDamage::Version(version)),
+    }
+}
+
 impl Image {
     /// Bytes of the file up to the end of its first area of records, by its header; 0 without one.
     pub fn used_bytes(header: &[u8]) -> u64 {
@@ -136,25 +156,10 @@ impl Image {
     /// Parses a process file: its beginning, up to the end of the first area of records, and the
     /// used part of the second. Leaves unreadable records out and sets `damaged`.
     pub fn parse(bytes: &[u8], more: &[u8]) -> Result<Image, ImageDamage> {
+        check_header(bytes)?;
         let whole = Bytes(bytes);
-        // The file gets its whole length in one step.
-        if bytes.is_empty() {
-            return Err(ImageDamage::Unfinished);
-        }
-        if bytes.len() < size_of::<ProcessHeader>() {
-            return Err(ImageDamage::Short);
-        }
-        match whole.u64(offset_of!(ProcessHeader, magic)) {
-            Some(layout::PROCESS_MAGIC) => {}
-            Some(0) => return Err(ImageDamage::Unfinished),
-            _ => return Err(ImageDamage::Magic),
-        }
         let u32_at = |at: usize| whole.u32(at).unwrap_or(0);
         let u64_at = |at: usize| whole.u64(at).unwrap_or(0);
-        let version = u32_at(offset_of!(ProcessHeader, version));
-        if version != layout::VERSION {
-            return Err(ImageDamage::Version(version));
-        }
         let began = u32_at(offset_of!(ProcessHeader, began));
         let mut image = Image {
             pid: u32_at(offset_of!(ProcessHeader, pid)),

@@ -197,79 +197,85 @@ impl Stream {
         if self.damage.is_some() {
             return false;
         }
-        match &mut self.stage {
+        match self.stage {
             Stage::Over => false,
-            Stage::Spooled(next) => {
-                if let Some(place) = self.blocks.get(*next) {
-                    let expected = next
-                        .checked_sub(1)
-                        .and_then(|before| self.blocks.get(before))
-                        .map_or(0, |before| before.end_position);
-                    if place.begin_position != expected {
-                        self.nodes.clear(); // missing blocks may have redefined some
-                    }
-                    *next += 1;
-                    match files.spool.payload(*place, &mut self.padded) {
-                        Ok(length) => {
-                            (self.length, self.decoder) = (length, Decoder::new(place.base_stamp))
-                        }
-                        Err(error) => {
-                            self.damage =
-                                Some(format!("a block of the spool cannot be read: {error}"))
-                        }
-                    }
-                    return self.damage.is_none();
-                }
-                if !self.waits {
-                    return false;
-                }
-                let given = self.blocks.last().map_or(0, |block| block.end_position);
-                let (path, at) =
-                    discover::ring_place(&files.folder, (self.id.pid, self.id.seq), self.id.ring);
-                match Ring::open(&path, at) {
-                    Ok(Some(ring)) => {
-                        let part = if self.id.nested { Part::Nested } else { Part::Main };
-                        // A drainer that died between writing a block and releasing its words left
-                        // the words in both.
-                        let position = given.max(ring.position(part));
-                        if position != given {
-                            self.nodes.clear();
-                        }
-                        self.stage = Stage::InRing { ring, position };
-                        self.refill(files)
-                    }
-                    Ok(None) => false,
-                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
-                    Err(error) => {
-                        self.damage = Some(format!("its file cannot be read: {error}"));
-                        false
-                    }
-                }
-            }
-            Stage::InRing { ring, position } => {
-                let part = if self.id.nested { Part::Nested } else { Part::Main };
-                let mut words = Vec::new();
-                if ring.copy(part, *position, TAKE_WORDS, &mut words).is_none() {
-                    self.damage = Some(String::from("the program overwrote it"));
-                    return false;
-                }
-                let Some(first) = words.first() else { return false };
-                let base = heaplab_preload::layout::stamp(*first).1;
-                let mut encoder = Encoder::new(TAKE_WORDS * 10 + RECORD_BYTES_MAX);
-                encoder.begin(base);
-                let (used, parsed) = ring::encode(&words, &mut encoder, |_| {});
-                *position += used as u64;
-                if parsed == ring::Parsed::Damaged && used == 0 {
-                    self.damage = Some(String::from("the program overwrote it"));
-                }
-                self.padded.clear();
-                self.padded.extend_from_slice(encoder.payload());
-                self.length = self.padded.len();
-                self.padded.resize(self.length + RECORD_BYTES_MAX, 0);
-                self.decoder = Decoder::new(base);
-                used > 0
+            Stage::Spooled(next) => match self.blocks.get(next).copied() {
+                Some(place) => self.load_block(next, place, files),
+                None => self.waits && self.turn_to_ring(files) && self.load_from_ring(),
+            },
+            Stage::InRing { .. } => self.load_from_ring(),
+        }
+    }
+
+    /// Loads the block `number` of the spool; returns whether it can be read.
+    fn load_block(&mut self, number: usize, place: BlockPlace, files: &Files) -> bool {
+        let before = number.checked_sub(1).and_then(|before| self.blocks.get(before));
+        if place.begin_position != before.map_or(0, |before| before.end_position) {
+            self.nodes.clear(); // missing blocks may have redefined some
+        }
+        self.stage = Stage::Spooled(number + 1);
+        match files.spool.payload(place, &mut self.padded) {
+            Ok(length) => (self.length, self.decoder) = (length, Decoder::new(place.base_stamp)),
+            Err(error) => {
+                self.damage = Some(format!("a block of the spool cannot be read: {error}"))
             }
         }
+        self.damage.is_none()
+    }
+
+    /// Opens the ring itself, behind the last block; returns whether there is one.
+    fn turn_to_ring(&mut self, files: &Files) -> bool {
+        let given = self.blocks.last().map_or(0, |block| block.end_position);
+        let (path, at) =
+            discover::ring_place(&files.folder, (self.id.pid, self.id.seq), self.id.ring);
+        match Ring::open(&path, at) {
+            Ok(Some(ring)) => {
+                // A drainer that died between writing a block and releasing its words left the
+                // words in both.
+                let position = given.max(ring.position(self.part()));
+                if position != given {
+                    self.nodes.clear();
+                }
+                self.stage = Stage::InRing { ring, position };
+                true
+            }
+            Ok(None) => false,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+            Err(error) => {
+                self.damage = Some(format!("its file cannot be read: {error}"));
+                false
+            }
+        }
+    }
+
+    /// Makes a block of words in the ring; returns whether there were any.
+    fn load_from_ring(&mut self) -> bool {
+        let part = self.part();
+        let Stage::InRing { ring, position } = &mut self.stage else { return false };
+        let mut words = Vec::new();
+        if ring.copy(part, *position, TAKE_WORDS, &mut words).is_none() {
+            self.damage = Some(String::from("the program overwrote it"));
+            return false;
+        }
+        let Some(first) = words.first() else { return false };
+        let base = heaplab_preload::layout::stamp(*first).1;
+        let mut encoder = Encoder::new(TAKE_WORDS * 10 + RECORD_BYTES_MAX);
+        encoder.begin(base);
+        let (used, parsed) = ring::encode(&words, &mut encoder, |_| {});
+        *position += used as u64;
+        if parsed == ring::Parsed::Damaged && used == 0 {
+            self.damage = Some(String::from("the program overwrote it"));
+        }
+        self.padded.clear();
+        self.padded.extend_from_slice(encoder.payload());
+        self.length = self.padded.len();
+        self.padded.resize(self.length + RECORD_BYTES_MAX, 0);
+        self.decoder = Decoder::new(base);
+        used > 0
+    }
+
+    fn part(&self) -> Part {
+        if self.id.nested { Part::Nested } else { Part::Main }
     }
 }
 
