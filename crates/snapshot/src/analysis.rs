@@ -127,6 +127,28 @@ impl Sizes<'_> {
     }
 }
 
+/// Does both, each on a thread of its own where there may be two.
+fn both<A: Send, B>(
+    threads: usize,
+    pool: &mut Pool,
+    first: impl FnOnce(&mut Pool) -> A + Send,
+    second: impl FnOnce(&mut Pool) -> B,
+) -> (A, B) {
+    if threads < 2 {
+        return (first(pool), second(pool));
+    }
+    std::thread::scope(|scope| {
+        let beside = scope.spawn(|| {
+            let mut pool = Pool::default();
+            (first(&mut pool), pool)
+        });
+        let second = second(pool);
+        let (first, other) = beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        pool.merge(other);
+        (first, second)
+    })
+}
+
 impl<'s, 'a> Analysis<'s, 'a> {
     /// Analyses a snapshot.
     pub fn of(snapshot: &'s Snapshot<'a>, options: &Options) -> Analysis<'s, 'a> {
@@ -145,7 +167,8 @@ impl<'s, 'a> Analysis<'s, 'a> {
                 on_phase,
             )
         };
-        let rest = |names: &mut Names<'s, 'a>, pool: &mut Pool| {
+        let rest = |pool: &mut Pool| {
+            let names = &mut names;
             let sizes = sizes(snapshot, names, &attachment, options.exact_sizes, pool);
             ended(on_phase, "own sizes");
             let distances = reach::distances(graph, names, &ephemerons, pool);
@@ -163,21 +186,7 @@ impl<'s, 'a> Analysis<'s, 'a> {
             (sizes, distances, classes)
         };
         let mut pool = Pool::default();
-        let (tree, (sizes, distances, mut classes)) = if options.threads > 1 {
-            std::thread::scope(|scope| {
-                let beside = scope.spawn(|| {
-                    let mut pool = Pool::default();
-                    (tree(&mut pool), pool)
-                });
-                let rest = rest(&mut names, &mut pool);
-                let (tree, other) =
-                    beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                pool.merge(other);
-                (tree, rest)
-            })
-        } else {
-            (tree(&mut pool), rest(&mut names, &mut pool))
-        };
+        let (tree, (sizes, distances, mut classes)) = both(options.threads, &mut pool, tree, rest);
         let mut room = pool.take_for_a_while(2 * tree.vertex.len());
         let (counts, order) = room.split_at_mut(tree.vertex.len());
         let retained = Retained::of(&tree, &sizes, counts, &mut pool);

@@ -51,6 +51,7 @@ pub fn ladder<W: Write>(
         )));
     }
     let FileStrings { strings, of_file } = FileStrings::read(rows)?;
+    let copying = Copying { rows, copies, stride, before_first, of_file };
     let counts = Counts {
         nodes: 1 + copies * before_first,
         edges: rows.counts.edges * copies,
@@ -58,54 +59,97 @@ pub fn ladder<W: Write>(
     };
     let mut writer = Writer::with_strings(sink, rows.layout.clone(), counts, strings)?;
     let mut ticker = Ticker::new(progress, counts.nodes + counts.edges);
+    copying.nodes(&mut writer, &mut ticker)?;
+    copying.edges(Part::Root, &mut writer, &mut ticker)?;
+    copying.edges(Part::Rest, &mut writer, &mut ticker)?;
+    // All copies share the root.
+    let places = Places {
+        copies,
+        of: |node, copy| (node > 0 || copy == 0).then(|| copying.place(node, copy)),
+    };
+    copy_small_lists(rows, &mut writer, |_, name, _| Ok(copying.name(name)), places)?;
+    let (sink, written) = writer.finish()?;
+    let self_size_bytes = sizes.0 + sizes.1 * copies;
+    Ok((sink, Ladder { nodes: counts.nodes, edges: counts.edges, self_size_bytes, written }))
+}
 
-    for copy in 0..copies {
-        let mut nodes = rows.nodes();
-        let mut root = true;
-        while let Some(mut node) = nodes.read()? {
-            if root && copy == 0 {
-                node.edge_count *= copies;
-            } else {
-                node.id += copy * stride;
-            }
-            if !root || copy == 0 {
-                writer.node(&Node { name: of_file[node.name.0 as usize], ..node })?;
-                ticker.tick();
-            }
-            root = false;
-        }
+/// What all copies of the file share.
+struct Copying<'r, 'a> {
+    rows: &'r Rows<'a>,
+    copies: u64,
+    /// Between an id and that of the next copy.
+    stride: u64,
+    /// Nodes of a copy, without the root.
+    before_first: u64,
+    /// The strings of the new file by the numbers of the old one.
+    of_file: Vec<StringId>,
+}
+
+impl Copying<'_, '_> {
+    /// Where a node of a copy is.
+    fn place(&self, node: u64, copy: u64) -> u64 {
+        if node == 0 { 0 } else { node + copy * self.before_first }
     }
-    let mut renamed = Renamed { text: Vec::new() };
-    let place = |node: u64, copy: u64| if node == 0 { 0 } else { node + copy * before_first };
-    for pass in [Part::Root, Part::Rest] {
-        for copy in 0..copies {
-            let mut edges = rows.edges();
+
+    fn name(&self, name: StringId) -> StringId {
+        self.of_file[name.0 as usize]
+    }
+
+    /// Writes the root, then the other nodes of each copy.
+    fn nodes<W: Write>(
+        &self,
+        writer: &mut Writer<W>,
+        ticker: &mut Ticker<'_>,
+    ) -> Result<(), RewriteError> {
+        for copy in 0..self.copies {
+            let mut nodes = self.rows.nodes();
+            let mut root = true;
+            while let Some(mut node) = nodes.read()? {
+                if root && copy == 0 {
+                    node.edge_count *= self.copies;
+                } else {
+                    node.id += copy * self.stride;
+                }
+                if !root || copy == 0 {
+                    writer.node(&Node { name: self.name(node.name), ..node })?;
+                    ticker.tick();
+                }
+                root = false;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a part of the edges of each copy.
+    fn edges<W: Write>(
+        &self,
+        part: Part,
+        writer: &mut Writer<W>,
+        ticker: &mut Ticker<'_>,
+    ) -> Result<(), RewriteError> {
+        let mut renamed = Renamed { text: Vec::new() };
+        for copy in 0..self.copies {
+            let mut edges = self.rows.edges();
             while let Some(edge) = edges.read()? {
-                match (pass, edge.from) {
+                match (part, edge.from) {
                     (Part::Root, 1..) => break,
                     (Part::Rest, 0) => continue,
                     _ => {}
                 }
                 let name = match edge.name {
-                    EdgeName::Text(name) => EdgeName::Text(renamed.of(
-                        &mut writer,
-                        of_file[name.0 as usize],
-                        copy * stride,
-                    )?),
+                    EdgeName::Text(name) => {
+                        let add = copy * self.stride;
+                        EdgeName::Text(renamed.of(writer, self.name(name), add)?)
+                    }
                     index => index,
                 };
-                writer.edge(place(edge.from, copy), edge.edge_type, name, place(edge.to, copy))?;
+                let (from, to) = (self.place(edge.from, copy), self.place(edge.to, copy));
+                writer.edge(from, edge.edge_type, name, to)?;
                 ticker.tick();
             }
         }
+        Ok(())
     }
-    // All copies share the root.
-    let places =
-        Places { copies, of: |node, copy| (node > 0 || copy == 0).then(|| place(node, copy)) };
-    copy_small_lists(rows, &mut writer, |_, name, _| Ok(of_file[name.0 as usize]), places)?;
-    let (sink, written) = writer.finish()?;
-    let self_size_bytes = sizes.0 + sizes.1 * copies;
-    Ok((sink, Ladder { nodes: counts.nodes, edges: counts.edges, self_size_bytes, written }))
 }
 
 /// Which edges are written.

@@ -89,24 +89,7 @@ pub fn repair<W: Write>(
         writer.edge(from, edge_type, name, to)?;
         ticker.tick();
     }
-    if lists.traces {
-        copy_traces(&rows, &mut writer, |strings, name, _| names.of(strings, name))?;
-    }
-    let mut samples = rows.samples();
-    while let Ok(Some([timestamp_us, last_id])) = samples.read() {
-        writer.sample(timestamp_us, last_id)?;
-    }
-    let mut locations = rows.locations();
-    while let Ok(Some(location)) = locations.read() {
-        if location.node < kept.nodes && location.script < kept.nodes {
-            let script = (location.script_id, location.script);
-            writer.location_in(location.node, script, location.line, location.column)?;
-        }
-    }
-    if writer.layout().scopes {
-        let places = Places { copies: 1, of: |node, _| (node < kept.nodes).then_some(node) };
-        copy_scopes(&rows, &mut writer, |strings, name, _| names.of(strings, name), places)?;
-    }
+    write_lists(&rows, &lists, kept.nodes, &mut names, &mut writer)?;
     let (sink, written) = writer.finish()?;
     let repaired = Repaired {
         nodes: (kept.nodes, declared.nodes),
@@ -118,6 +101,36 @@ pub fn repair<W: Write>(
         written,
     };
     Ok((sink, repaired))
+}
+
+/// Writes the readable part of the lists behind nodes and edges, as far as it is about the first
+/// `nodes`.
+fn write_lists<W: Write>(
+    rows: &Rows<'_>,
+    lists: &Lists,
+    nodes: u64,
+    names: &mut Names,
+    writer: &mut Writer<W>,
+) -> Result<(), RewriteError> {
+    if lists.traces {
+        copy_traces(rows, writer, |strings, name, _| names.of(strings, name))?;
+    }
+    let mut samples = rows.samples();
+    while let Ok(Some([timestamp_us, last_id])) = samples.read() {
+        writer.sample(timestamp_us, last_id)?;
+    }
+    let mut locations = rows.locations();
+    while let Ok(Some(location)) = locations.read() {
+        if location.node < nodes && location.script < nodes {
+            let script = (location.script_id, location.script);
+            writer.location_in(location.node, script, location.line, location.column)?;
+        }
+    }
+    if writer.layout().scopes {
+        let places = Places { copies: 1, of: |node, _| (node < nodes).then_some(node) };
+        copy_scopes(rows, writer, |strings, name, _| names.of(strings, name), places)?;
+    }
+    Ok(())
 }
 
 /// The nodes and edges that can be read.
