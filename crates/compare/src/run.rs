@@ -5,7 +5,7 @@ use crate::names::{Names, Paths};
 use hashbrown::HashMap;
 use heaplab_experiment::statistics::median;
 use heaplab_findings::Found;
-use heaplab_profile::resident_peak;
+use heaplab_profile::{Amount, Moment, Profile, resident_peak};
 use heaplab_report::page::{self, model};
 use heaplab_report::{Analysis, Report, Shown, numbered};
 use heaplab_trace::bundle::Bundle;
@@ -144,35 +144,7 @@ impl Reducer {
             return self.reduce(bundle, analysis, &peak_of(analysis));
         };
         let mut paths = Paths::new(tables);
-        let mut stacks: HashMap<Vec<u32>, BTreeMap<u32, Held>> = HashMap::new();
-        let live: HashMap<u32, heaplab_profile::Amount> =
-            moment.stacks.iter().map(|row| (row.stack, row.live)).collect();
-        for row in &profile.stacks {
-            let (path, line) = paths.of(&mut self.names, row.stack);
-            let live = live.get(&row.stack).copied().unwrap_or_default();
-            let held = Held {
-                live_bytes: live.bytes,
-                live_objects: live.objects,
-                end_bytes: row.at_end.bytes,
-                requests: row.requested.objects,
-                requested_bytes: row.requested.bytes,
-            };
-            stacks.entry(path).or_default().entry(line).or_default().add(&held);
-        }
-        let mut sizes: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
-        for row in &profile.sizes {
-            let live = match moment.name.as_str() {
-                "peak" => row.at_peak.bytes,
-                "end" => row.at_end.bytes,
-                _ => 0,
-            };
-            let of = sizes.entry(row.request).or_default();
-            of.0 += row.requested.objects;
-            of.1 += live;
-        }
-        for row in &moment.sizes {
-            sizes.entry(row.request).or_default().1 += row.live.bytes;
-        }
+        let stacks = self.stacks(&mut paths, profile, moment);
         let findings = numbered(&analysis.findings)
             .into_iter()
             .map(|found| self.found(&mut paths, found))
@@ -206,7 +178,7 @@ impl Reducer {
                 .map(|mark| (tables.mark_name(mark.mark as usize), mark.live.bytes))
                 .collect(),
             stacks,
-            sizes,
+            sizes: sizes(profile, moment),
             findings,
             drawn: Drawn {
                 recording: page.recording,
@@ -215,6 +187,31 @@ impl Reducer {
                 metaspaces: [],
             },
         }
+    }
+
+    /// The counts at `moment` and over the run, by path and line.
+    fn stacks(
+        &mut self,
+        paths: &mut Paths<'_>,
+        profile: &Profile,
+        moment: &Moment,
+    ) -> HashMap<Vec<u32>, BTreeMap<u32, Held>> {
+        let mut stacks: HashMap<Vec<u32>, BTreeMap<u32, Held>> = HashMap::new();
+        let live: HashMap<u32, Amount> =
+            moment.stacks.iter().map(|row| (row.stack, row.live)).collect();
+        for row in &profile.stacks {
+            let (path, line) = paths.of(&mut self.names, row.stack);
+            let live = live.get(&row.stack).copied().unwrap_or_default();
+            let held = Held {
+                live_bytes: live.bytes,
+                live_objects: live.objects,
+                end_bytes: row.at_end.bytes,
+                requests: row.requested.objects,
+                requested_bytes: row.requested.bytes,
+            };
+            stacks.entry(path).or_default().entry(line).or_default().add(&held);
+        }
+        stacks
     }
 
     fn found(&mut self, paths: &mut Paths<'_>, found: &Found) -> FoundHere {
@@ -230,11 +227,26 @@ impl Reducer {
     }
 }
 
-fn figures(
-    bundle: &Bundle,
-    analysis: &Analysis,
-    moment: &heaplab_profile::Moment,
-) -> BTreeMap<Figure, u64> {
+/// By size, the requests of the run and the bytes live at `moment`.
+fn sizes(profile: &Profile, moment: &Moment) -> BTreeMap<u64, (u64, u64)> {
+    let mut sizes: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+    for row in &profile.sizes {
+        let live = match moment.name.as_str() {
+            "peak" => row.at_peak.bytes,
+            "end" => row.at_end.bytes,
+            _ => 0,
+        };
+        let of = sizes.entry(row.request).or_default();
+        of.0 += row.requested.objects;
+        of.1 += live;
+    }
+    for row in &moment.sizes {
+        sizes.entry(row.request).or_default().1 += row.live.bytes;
+    }
+    sizes
+}
+
+fn figures(bundle: &Bundle, analysis: &Analysis, moment: &Moment) -> BTreeMap<Figure, u64> {
     let profile = &analysis.profile;
     let totals = &profile.totals;
     let mut figures = BTreeMap::from([
@@ -265,7 +277,7 @@ fn peak_of(analysis: &Analysis) -> Shown {
         requested: row.requested,
     });
     let stacks = stacks.collect();
-    Shown::At { moment: heaplab_profile::Moment { stacks, ..analysis.profile.peak.clone() } }
+    Shown::At { moment: Moment { stacks, ..analysis.profile.peak.clone() } }
 }
 
 /// The program of a command, without its folder.

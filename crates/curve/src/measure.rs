@@ -21,7 +21,7 @@ use rustix::process::{
 };
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::collections::VecDeque;
-use std::io::{BufRead, Read, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -190,20 +190,11 @@ fn finish(
     let left_behind = end_what_is_left(!watched.timed_out && !watched.is_abandoned);
     let heard: Vec<Heard> =
         [output, errors].into_iter().flatten().filter_map(|thread| thread.join().ok()).collect();
-    let tail = heard.last().map(|heard| heard.tail.clone()).unwrap_or_default();
     let (peak_bytes, peak_is_bound) = watched.peak_bytes(own_peak);
-    let failure = match status {
-        _ if watched.timed_out => {
-            Some(format!("it did not end within {} s", request.timeout_ms as f64 / 1e3))
-        }
-        Err(error) => Some(format!("its process was lost: {error}")),
-        Ok(status) => {
-            let unwritten = heard.iter().find_map(|heard| heard.uncopied.clone());
-            match status.code() {
-                Some(code) if request.ignore_failure.accept(code) => unwritten,
-                _ => Some(said(status, &tail)),
-            }
-        }
+    let failure = if watched.timed_out {
+        Some(format!("it did not end within {} s", request.timeout_ms as f64 / 1e3))
+    } else {
+        failure(request, status, &heard)
     };
     if let Some(reason) = failure {
         let wall_ns = wall.as_nanos() as u64;
@@ -233,6 +224,27 @@ fn finish(
         collections: teller.and_then(|teller| teller.collections()),
         ..usage
     }))
+}
+
+/// Why an ended run does not count.
+fn failure(
+    request: &CellRequest,
+    status: io::Result<ExitStatus>,
+    heard: &[Heard],
+) -> Option<String> {
+    let status = match status {
+        Ok(status) => status,
+        Err(error) => return Some(format!("its process was lost: {error}")),
+    };
+    match status.code() {
+        Some(code) if request.ignore_failure.accept(code) => {
+            heard.iter().find_map(|heard| heard.uncopied.clone())
+        }
+        _ => {
+            let tail = heard.last().map(|heard| heard.tail.clone()).unwrap_or_default();
+            Some(said(status, &tail))
+        }
+    }
 }
 
 /// The reason of a failure: the status and the last lines of standard error. Runtimes print a

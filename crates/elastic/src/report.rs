@@ -252,9 +252,25 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let whole = self.committed_bytes;
-        let line =
-            |f: &mut fmt::Formatter<'_>, name: &str, bytes: usize| self.write_line(f, name, bytes);
+        self.write_usage(f)?;
+        writeln!(f, "\nCommitted (percentages refer to committed):")?;
+        self.write_line(f, "small chunks", self.shared_bytes - self.shared_free_bytes)?;
+        self.write_line(f, "free lines between small chunks", self.shared_free_bytes)?;
+        self.write_line(f, "large chunks", self.large_bytes)?;
+        self.write_line(f, "idle, to be given back by trim", self.idle_bytes)?;
+        self.write_inside(f)?;
+        writeln!(f, "\nFree chunks:")?;
+        for level in self.free_chunks.iter().filter(|level| level.chunks > 0) {
+            let (size, committed) = (human(level.chunk_bytes), human(level.committed_bytes));
+            writeln!(f, "{size:>34}: {:>12} chunks, {committed} committed", level.chunks)?;
+        }
+        self.write_books(f)?;
+        self.write_system(f)
+    }
+}
+
+impl Report {
+    fn write_usage(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let limit = if self.limit_bytes == usize::MAX {
             "unlimited".into()
         } else {
@@ -268,25 +284,18 @@ impl fmt::Display for Report {
             String::new()
         };
         writeln!(f, "{:>34}: {:>12}{of}", "reserved", human(self.reserved_bytes))?;
-        writeln!(f, "{:>34}: {:>12}, limit {limit}", "committed", human(whole))?;
+        writeln!(f, "{:>34}: {:>12}, limit {limit}", "committed", human(self.committed_bytes))?;
         writeln!(
             f,
             "{:>34}: {:>12}, {} mappings",
             "resident",
             human(self.resident_bytes),
             self.mappings
-        )?;
-        writeln!(f, "\nCommitted (percentages refer to committed):")?;
-        line(f, "small chunks", self.shared_bytes - self.shared_free_bytes)?;
-        line(f, "free lines between small chunks", self.shared_free_bytes)?;
-        line(f, "large chunks", self.large_bytes)?;
-        line(f, "idle, to be given back by trim", self.idle_bytes)?;
-        self.write_inside(f)?;
-        writeln!(f, "\nFree chunks:")?;
-        for level in self.free_chunks.iter().filter(|level| level.chunks > 0) {
-            let (size, committed) = (human(level.chunk_bytes), human(level.committed_bytes));
-            writeln!(f, "{size:>34}: {:>12} chunks, {committed} committed", level.chunks)?;
-        }
+        )
+    }
+
+    /// The settings, and counts of what the arenas did.
+    fn write_books(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Counts {
             chunks_taken,
             chunks_returned,
@@ -310,7 +319,11 @@ impl fmt::Display for Report {
         writeln!(
             f,
             "Granules: {warm_granules} reused, {cold_granules} committed; regions: {regions_begun} begun, {regions_ended} ended"
-        )?;
+        )
+    }
+
+    /// What the system did for the arenas.
+    fn write_system(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let returned = human(self.uncommitted_bytes as usize);
         writeln!(
             f,

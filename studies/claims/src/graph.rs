@@ -9,7 +9,8 @@ const HEIGHT: f64 = 340.0;
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 40.0;
-const BOTTOM: f64 = 72.0;
+/// The y of the x axis.
+const BASE: f64 = HEIGHT - 72.0;
 /// Colours that people with red-green blindness can distinguish (Okabe and Ito).
 const COLOURS: [&str; 4] = ["#d55e00", "#0072b2", "#009e73", "#cc79a7"];
 
@@ -71,20 +72,26 @@ fn tick(span: f64) -> f64 {
 impl Graph {
     fn svg(&self) -> String {
         let points = || self.series.iter().flat_map(|series| &series.points);
-        let x_max = points().map(|(x, _)| *x).fold(1.0, f64::max);
-        let y_max = points().map(|(_, y)| *y).fold(1e-6, f64::max) * 1.05;
-        let across = |x: f64| LEFT + x / x_max * (WIDTH - LEFT - RIGHT);
-        let down = |y: f64| HEIGHT - BOTTOM - y / y_max * (HEIGHT - TOP - BOTTOM);
+        let scale = Scale {
+            x_max: points().map(|(x, _)| *x).fold(1.0, f64::max),
+            y_max: points().map(|(_, y)| *y).fold(1e-6, f64::max) * 1.05,
+        };
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" font-size=\"12\">\n\
              <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"white\"/>\n\
              <text x=\"{LEFT}\" y=\"22\" font-size=\"15\">{}</text>\n",
             self.title
         );
-        let bottom = HEIGHT - BOTTOM;
+        self.draw_axes(&scale, &mut svg);
+        self.draw_marks(&scale, &mut svg);
+        self.draw_series(&scale, &mut svg);
+        svg + "</svg>\n"
+    }
+
+    fn draw_axes(&self, scale: &Scale, svg: &mut String) {
         let mut at = 0.0;
-        while at <= y_max {
-            let y = down(at);
+        while at <= scale.y_max {
+            let y = scale.down(at);
             let _ = writeln!(
                 svg,
                 "<line x1=\"{LEFT}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\" stroke=\"#ddd\"/>",
@@ -96,31 +103,34 @@ impl Graph {
                 LEFT - 6.0,
                 y + 4.0
             );
-            at += tick(y_max);
+            at += tick(scale.y_max);
         }
         at = 0.0;
-        while at <= x_max {
+        while at <= scale.x_max {
             let _ = writeln!(
                 svg,
                 "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{at}</text>",
-                across(at),
-                bottom + 18.0
+                scale.across(at),
+                BASE + 18.0
             );
-            at += tick(x_max);
+            at += tick(scale.x_max);
         }
         let _ = writeln!(
             svg,
             "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
             WIDTH - RIGHT,
-            bottom + 36.0,
+            BASE + 36.0,
             self.x
         );
         let _ = writeln!(svg, "<text x=\"8\" y=\"{}\">{}</text>", TOP - 4.0, self.y);
+    }
+
+    fn draw_marks(&self, scale: &Scale, svg: &mut String) {
         for (place, says) in &self.marks {
-            let x = across(*place);
+            let x = scale.across(*place);
             let _ = writeln!(
                 svg,
-                "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{bottom}\" stroke=\"#888\" stroke-dasharray=\"3 3\"/>"
+                "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{BASE}\" stroke=\"#888\" stroke-dasharray=\"3 3\"/>"
             );
             // A label without room before the frame's end stands to the left of its line.
             let fits = x + 6.0 * says.chars().count() as f64 <= WIDTH - RIGHT;
@@ -131,12 +141,15 @@ impl Graph {
                 "<text x=\"{x:.1}\" y=\"{y}\" text-anchor=\"{anchor}\" font-size=\"10\" fill=\"#555\">{says}</text>"
             );
         }
+    }
+
+    fn draw_series(&self, scale: &Scale, svg: &mut String) {
         for (index, series) in self.series.iter().enumerate() {
             let colour = COLOURS[index % COLOURS.len()];
             let line: Vec<String> = series
                 .points
                 .iter()
-                .map(|(x, y)| format!("{:.1},{:.1}", across(*x), down(*y)))
+                .map(|(x, y)| format!("{:.1},{:.1}", scale.across(*x), scale.down(*y)))
                 .collect();
             let _ = writeln!(
                 svg,
@@ -157,7 +170,24 @@ impl Graph {
                 series.name
             );
         }
-        svg + "</svg>\n"
+    }
+}
+
+/// The largest numbers on the axes.
+struct Scale {
+    x_max: f64,
+    y_max: f64,
+}
+
+impl Scale {
+    /// Where a number stands on the axis along the picture.
+    fn across(&self, x: f64) -> f64 {
+        LEFT + x / self.x_max * (WIDTH - LEFT - RIGHT)
+    }
+
+    /// Where a number stands on the upright axis.
+    fn down(&self, y: f64) -> f64 {
+        BASE - y / self.y_max * (BASE - TOP)
     }
 }
 

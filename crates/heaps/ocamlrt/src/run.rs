@@ -134,31 +134,34 @@ impl Driver {
             let (slices, message) = told.join().unwrap_or_default();
             let reports = said.join().unwrap_or_else(|_| Ok((Vec::new(), Usage::default())));
             match (failure, fed) {
-                (Some(Failure::Step(step, what)), _) => {
-                    return Err(OCamlError::Step { step, what });
+                (Some(Failure::Step(step, what)), _) => Err(OCamlError::Step { step, what }),
+                (None, Err(error)) => Err(OCamlError::Workload(error)),
+                (None, Ok(())) if status.success() => {
+                    let (reports, usage) = reports?;
+                    Run::of(reports, usage, slices)
                 }
-                (None, Err(error)) => return Err(OCamlError::Workload(error)),
-                (Some(Failure::Pipe), _) => return Err(died(status.to_string(), steps, message)),
-                (None, Ok(())) if !status.success() => {
-                    return Err(died(status.to_string(), steps, message));
-                }
-                (None, Ok(())) => {}
+                _ => Err(died(status.to_string(), steps, message)),
             }
-            let (reports, usage) = reports?;
-            let Some((end, collections)) = reports.split_last() else {
-                return Err(OCamlError::Output {
-                    expected: "the counters of the run",
-                    found: String::new(),
-                });
-            };
-            let (cpu_ns, peak) = (usage.cpu_ns, u64::try_from(usage.peak_anonymous_bytes).ok());
-            Ok(Run {
-                collections: collections.to_vec(),
-                end: *end,
-                slices,
-                cpu_ns,
-                peak_anonymous_bytes: peak.filter(|peak| *peak > 0),
-            })
+        })
+    }
+}
+
+impl Run {
+    /// The run whose driver sent this.
+    fn of(mut reports: Vec<Report>, usage: Usage, slices: Vec<Slice>) -> Result<Run, OCamlError> {
+        let Some(end) = reports.pop() else {
+            return Err(OCamlError::Output {
+                expected: "the counters of the run",
+                found: String::new(),
+            });
+        };
+        let peak = u64::try_from(usage.peak_anonymous_bytes).ok();
+        Ok(Run {
+            collections: reports,
+            end,
+            slices,
+            cpu_ns: usage.cpu_ns,
+            peak_anonymous_bytes: peak.filter(|peak| *peak > 0),
         })
     }
 }
