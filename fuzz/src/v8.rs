@@ -9,7 +9,7 @@ use crate::operations::operations;
 use heaplab_heap::collected_conformance::drive;
 use heaplab_v8::own::OwnPage;
 use heaplab_v8::strategy::Strategy;
-use heaplab_v8::{Spec, V8Heap, documented};
+use heaplab_v8::{Spec, V8Heap, described, documented};
 
 /// Half of what a page may hold at most as one object; what is larger has pages of its own.
 const LARGEST_REGULAR_BYTES: usize = 131_072;
@@ -38,10 +38,7 @@ pub fn run(input: &[u8]) {
     let mut known = documented::all();
     let own = usize::from(*choice).checked_sub(known.len());
     let (strategy, rest) = match own.zip(rest.split_first_chunk::<3>()) {
-        Some((_, (described, rest))) => match strategy(*described) {
-            Some(strategy) => (strategy, rest),
-            None => return,
-        },
+        Some((_, (ways, rest))) => (strategy(*ways), rest),
         None => (known.swap_remove(usize::from(*choice) % known.len()), rest),
     };
     let text = PARAMETERS[usize::from(*parameters) % PARAMETERS.len()];
@@ -73,9 +70,18 @@ fn own_page(number: u32, area_bytes: u32) -> OwnPage {
 }
 
 /// A strategy as a file describes it: categories that grow by a factor, and ways to search, to
-/// steal and to order pages.
-fn strategy([first, growth, ways]: [u8; 3]) -> Option<Strategy> {
-    const SEARCHES: [&str; 4] = ["precise", "exhaustive", "largest-first", "fast-path"];
+/// switch, to steal and to order pages.
+fn strategy([first, growth, ways]: [u8; 3]) -> Strategy {
+    const SEARCHES: [&str; 8] = [
+        "\"precise\"",
+        "\"exhaustive\"",
+        "\"largest-first\"",
+        "\"fast-path\"",
+        "[{ from = { room_bytes = 64 }, before = \"last\", look = \"top\" }]",
+        "[{ from = \"last\", look = \"all\" }, { from = \"own\", look = \"top\" }]",
+        "[{ from = \"last\", down_to = \"own\", look = \"all\", request_bytes_max = 512 }]",
+        "[{ from = \"own\", to = \"last\", look = \"all\", unless_last = \"own\" }]",
+    ];
     let grow = |bytes: &usize| {
         Some(bytes * (9 + usize::from(growth % 24)) / 8)
             .map(|next| next.next_multiple_of(8))
@@ -86,11 +92,17 @@ fn strategy([first, growth, ways]: [u8; 3]) -> Option<Strategy> {
     let search = |ways: u8| SEARCHES[usize::from(ways) % SEARCHES.len()];
     let steal = ["next-above", "largest-first"][usize::from(ways >> 4) % 2];
     let pages = ["linked-last", "fullest-first", "emptiest-first"][usize::from(ways >> 5) % 3];
+    let guarantee = ["category-minimum", "category-below"][usize::from(ways >> 3) % 2];
+    let condition = ["pressure", "allocated"][usize::from(ways >> 7)];
     let text = format!(
-        "minimums = {minimums:?}\nsearch = \"{}\"\ncollector = \"{}\"\nsteal = \"{steal}\"\npages = \"{pages}\"\nroom_bytes = {}",
+        "minimums = {minimums:?}\nsearch = {}\nruntime = {}\ncollector = {}\nsteal = \"{steal}\"\n\
+         pages = \"{pages}\"\nguarantee = \"{guarantee}\"\nroom_bytes = {}\n[switch]\n\
+         {condition}_percent = 50\nsearch = {}",
         search(ways),
+        search(growth),
         search(ways >> 2),
         usize::from(growth) << (first % 8),
+        search(first),
     );
-    documented::from_toml(&text).ok()
+    described::from_toml(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }

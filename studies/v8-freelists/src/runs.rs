@@ -4,10 +4,10 @@
 use crate::recordings::{Kind, PROGRAMS, Recording, Workload};
 use crate::replay::{self, Outcome};
 use anyhow::{Context, Result};
-use heaplab_v8::documented;
 use heaplab_v8::refills::Refill;
 use heaplab_v8::spec::{Compact, Shape};
 use heaplab_v8::strategy::Strategy;
+use heaplab_v8::{described, documented};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -49,7 +49,7 @@ pub fn workloads() -> Result<&'static [Workload]> {
 /// No strategy has this name.
 pub fn strategy(name: &str) -> Result<Strategy> {
     if let Some(text) = own(name) {
-        let described = documented::from_toml(&text).map_err(|error| anyhow::anyhow!("{error}"));
+        let described = described::from_toml(&text).map_err(|error| anyhow::anyhow!("{error}"));
         return Ok(Strategy { name: name.into(), ..described? });
     }
     let found = documented::all().into_iter().find(|strategy| strategy.name == name);

@@ -1,4 +1,4 @@
-//! Strategies that never shipped, and strategies from a file: rows of the same plain data.
+//! Strategies that never shipped: rows of the same plain data.
 //!
 //! Source: the document compares some forty variants by name and describes most in one sentence.
 //! Where it gives no table, boundaries are reconstructed from the counts that it names ("100
@@ -11,16 +11,13 @@ use crate::strategy::{
     Bound, Condition, Guarantee, Look, PageOrder, Steal, Step, Strategy, Switch, When, released,
     step,
 };
-use serde::Deserialize;
 
 /// Bytes that the fast path leaves over, so that a linear area of 2 KB remains beside the object.
-const ROOM_2K_BYTES: usize = 1920;
+pub(crate) const ROOM_2K_BYTES: usize = 1920;
 /// The same for 256 bytes.
 const ROOM_256_BYTES: usize = 128;
 /// Usable bytes of a page of 256 KiB, as V8 7.8 to 8.4 have it.
-const PAGE_AREA_BYTES: usize = 261_856;
-/// Categories that a strategy from a file may have.
-const CATEGORIES_MAX: usize = 512;
+pub(crate) const PAGE_AREA_BYTES: usize = 261_856;
 
 /// Every strategy by name: those that V8 shipped, then the document's.
 pub fn all() -> Vec<Strategy> {
@@ -28,7 +25,7 @@ pub fn all() -> Vec<Strategy> {
 }
 
 /// From the request's own category upward, the first node of each; then every node of the last.
-fn precise() -> Vec<Step> {
+pub(crate) fn precise() -> Vec<Step> {
     vec![
         step(When::Always, Bound::Own, Bound::Last, false, Look::Top),
         step(When::Always, Bound::Last, Bound::Last, true, Look::All),
@@ -36,13 +33,13 @@ fn precise() -> Vec<Step> {
 }
 
 /// From the request's own category upward, every node: misses nothing that fits.
-fn exhaustive() -> Vec<Step> {
+pub(crate) fn exhaustive() -> Vec<Step> {
     vec![step(When::Always, Bound::Own, Bound::Last, true, Look::All)]
 }
 
 /// First categories that leave `room_bytes` over, as V8's fast path does; then, for tiny requests,
 /// small categories; then the precise search.
-fn fast_path(minimums: &[usize], room_bytes: usize) -> Vec<Step> {
+pub(crate) fn fast_path(minimums: &[usize], room_bytes: usize) -> Vec<Step> {
     let from = |bytes: usize| {
         minimums.iter().position(|minimum| *minimum >= bytes).unwrap_or(minimums.len() - 1)
     };
@@ -74,7 +71,7 @@ fn roomy(floor: usize) -> Vec<Step> {
 }
 
 /// From the largest category down to the own one.
-fn largest_first() -> Vec<Step> {
+pub(crate) fn largest_first() -> Vec<Step> {
     vec![Step {
         when: When::Always,
         from: Bound::Last,
@@ -95,7 +92,7 @@ fn two_a_doubling() -> Vec<usize> {
     (8..16).flat_map(|log2| [(1 << log2) * 3 / 2, 1 << (log2 + 1)]).collect()
 }
 
-fn many(
+pub(crate) fn many(
     name: &str,
     summary: &'static str,
     minimums: Vec<usize>,
@@ -263,105 +260,6 @@ fn future() -> Vec<Strategy> {
     ]
 }
 
-/// A strategy as a TOML file describes it.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Described {
-    /// Smallest block of each category.
-    minimums: Vec<usize>,
-    /// The program's search.
-    search: Search,
-    /// The collector's search, if it differs.
-    collector: Option<Search>,
-    /// Bytes that the fast path leaves over.
-    room_bytes: Option<usize>,
-    /// The page that a compaction space takes.
-    steal: Option<Stealing>,
-    /// The order in which pages serve.
-    pages: Option<Pages>,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Search {
-    /// From the request's own category upward, the first node of each; every node of the last.
-    Precise,
-    /// The same with every node of each category.
-    Exhaustive,
-    /// Categories with room to spare first.
-    FastPath,
-    /// The largest category first.
-    LargestFirst,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Stealing {
-    LargestFirst,
-    NextAbove,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Pages {
-    LinkedLast,
-    FullestFirst,
-    EmptiestFirst,
-}
-
-/// The strategy that a TOML file describes: `minimums`, `search`, and optionally `collector`,
-/// `room_bytes`, `steal`, `pages`.
-///
-/// # Errors
-/// A sentence with the mistake and a correct form.
-pub fn from_toml(text: &str) -> Result<Strategy, String> {
-    let described: Described =
-        toml::from_str(text).map_err(|error| error.to_string().trim().to_owned())?;
-    let minimums = described.minimums;
-    if minimums.is_empty() || minimums.len() > CATEGORIES_MAX {
-        return Err(format!(
-            "minimums has {} categories, expected 1 to {CATEGORIES_MAX}",
-            minimums.len()
-        ));
-    }
-    if let Some(wrong) = minimums
-        .iter()
-        .find(|minimum| !minimum.is_multiple_of(8) || !(24..=PAGE_AREA_BYTES).contains(*minimum))
-    {
-        return Err(format!(
-            "minimums has {wrong}, expected multiples of 8 from 24 (a free block's header and link) to {PAGE_AREA_BYTES}"
-        ));
-    }
-    if let Some(pair) = minimums.windows(2).find(|pair| pair[0] >= pair[1]) {
-        return Err(format!(
-            "minimums has {} before {}, expected rising boundaries",
-            pair[0], pair[1]
-        ));
-    }
-    let room_bytes = described.room_bytes.unwrap_or(ROOM_2K_BYTES);
-    if room_bytes > 65_536 {
-        return Err(format!("room_bytes is {room_bytes}, expected at most 65536"));
-    }
-    let steps = |search: Search| match search {
-        Search::Precise => precise(),
-        Search::Exhaustive => exhaustive(),
-        Search::FastPath => fast_path(&minimums, room_bytes),
-        Search::LargestFirst => largest_first(),
-    };
-    let (mutator, collector) =
-        (steps(described.search), steps(described.collector.unwrap_or(described.search)));
-    let steal = match described.steal {
-        Some(Stealing::LargestFirst) => Steal::LargestFirst,
-        Some(Stealing::NextAbove) | None => Steal::NextAbove,
-    };
-    let order = match described.pages {
-        Some(Pages::FullestFirst) => PageOrder::FullestFirst,
-        Some(Pages::EmptiestFirst) => PageOrder::EmptiestFirst,
-        Some(Pages::LinkedLast) | None => PageOrder::LinkedLast,
-    };
-    Ok(Strategy { steal, order, ..many("file", "from a file", minimums, mutator, collector) })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -390,25 +288,5 @@ mod tests {
         names.sort();
         names.dedup();
         assert_eq!(names.len(), counts.len());
-    }
-
-    #[test]
-    fn files_are_read_and_wrong_ones_explained() {
-        let many =
-            from_toml("minimums = [24, 64, 2048]\nsearch = \"fast-path\"\ncollector = \"precise\"")
-                .unwrap();
-        assert_eq!((many.categories(), many.collector.len()), (3, 2));
-        let error = |text: &str| from_toml(text).unwrap_err();
-        assert!(
-            error("minimums = [64, 24]\nsearch = \"precise\"")
-                .contains("64 before 24, expected rising")
-        );
-        assert!(
-            error("minimums = [16]\nsearch = \"precise\"")
-                .contains("from 24 (a free block's header and link)")
-        );
-        assert!(error("minimums = []\nsearch = \"precise\"").contains("0 categories"));
-        assert!(error("minimums = [24]\nsearch = \"magic\"").contains("magic"));
-        assert!(error("minimums = [24]\nsearch = \"precise\"\nsorted = true").contains("sorted"));
     }
 }

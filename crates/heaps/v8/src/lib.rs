@@ -6,8 +6,8 @@
 //! objects fill their pages: without a page for the workload.
 //!
 //! - [`facts`]: constants, and the differences between versions; [`strategy`]: free lists as plain
-//!   data, [`documented`]: strategies that never shipped, and one's own from a file; [`spec`]:
-//!   parameters.
+//!   data, [`documented`]: strategies that never shipped, [`described`]: one's own from a file;
+//!   [`spec`]: parameters.
 //! - [`page`], [`object`]: the content of memory; [`own`]: the runtime's own objects;
 //!   [`free_list`], [`space`], [`sweeper`]: old space; [`segregated`]: old space by size classes
 //!   instead.
@@ -18,6 +18,7 @@
 
 pub mod check;
 pub mod counts;
+pub mod described;
 pub mod documented;
 pub mod facts;
 mod family;

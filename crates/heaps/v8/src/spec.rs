@@ -1,9 +1,9 @@
 //! A heap's parameters: `v8:many,version=7.9,compact=never`.
 
-use crate::documented;
 use crate::facts::{PAGE_BYTES, SEMI_SPACE_BYTES, VERSIONS, Version};
 use crate::own::{self, OwnPage};
 use crate::strategy::{self, Strategy};
+use crate::{described, documented};
 use heaplab_heap::Parameter;
 use heaplab_heap::parameter::bytes;
 use std::fmt;
@@ -399,7 +399,7 @@ fn base_page(text: &str) -> Option<OwnPage> {
 fn read_strategy(path: &str) -> Result<Strategy, SpecError> {
     const STRATEGY_BYTES_MAX: u64 = 1 << 20;
     let text = read_file("file", Path::new(path), STRATEGY_BYTES_MAX)?;
-    documented::from_toml(&text).map_err(|what| SpecError {
+    described::from_toml(&text).map_err(|what| SpecError {
         what: "file",
         expected: format!("a strategy, but {what}"),
         found: path.into(),
