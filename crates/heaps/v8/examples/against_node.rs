@@ -3,12 +3,14 @@
 //! prints both sides if not.
 //!
 //! `cargo run --release -p heaplab-v8 --example against_node -- SHAPE BIRTHS EVERY SEED NODE
-//! COMPACT STRATEGIES [lines] [own] [limit=MB]`
+//! COMPACT STRATEGIES [lines|least|golden] [own] [limit=MB]`
 //!
 //! SHAPE is one of `tests/shapes`, or `all`; NODE a version (`14.0.0`), COMPACT `never`, `regular`
 //! or `always`, STRATEGIES numbers in a row (`025`). `lines` prints both sides even if they are
-//! equal, `own` leaves collections to V8, `limit` is the most that V8's old generation may take,
-//! Node's own objects included.
+//! equal. `least` looks for the least limit, up to `limit`, with which each side does not run out
+//! of memory. `golden` prints the real figures as `tests/against_recorded_node.rs` reads them.
+//! `own` leaves collections to V8, `limit` is the most that V8's old generation may take, Node's
+//! own objects included.
 
 #[path = "../tests/oracle/mod.rs"]
 mod oracle;
@@ -16,15 +18,16 @@ mod oracle;
 mod shapes;
 
 use heaplab_heap::Collection;
-use oracle::{Setting, blocks, equal, line};
-use shapes::{Length, SHAPES, workload};
+use oracle::{Real, Setting, blocks, equal, line};
+use shapes::{Length, SHAPES, Step, workload};
+
+const USAGE: &str = "usage: against_node SHAPE BIRTHS EVERY SEED NODE COMPACT STRATEGIES \
+                     [lines|least|golden] [own] [limit=MB]";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [shape, births, every, seed, node, compact, strategies, rest @ ..] = &arguments[..] else {
-        let usage =
-            "against_node SHAPE BIRTHS EVERY SEED NODE COMPACT STRATEGIES [lines] [own] [limit=MB]";
-        return Err(format!("usage: {usage}").into());
+        return Err(USAGE.into());
     };
     let length = Length { births: births.parse()?, every: every.parse()?, seed: seed.parse()? };
     let chosen: Vec<&str> = SHAPES.into_iter().filter(|s| shape == "all" || s == shape).collect();
@@ -34,7 +37,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if chosen.is_empty() {
         return Err(format!("no shape {shape:?}; there are {SHAPES:?} and \"all\"").into());
     }
-    let gc = if rest.iter().any(|word| word == "own") { "own" } else { "forced" };
+    let asked = |word: &str| rest.iter().any(|one| one == word);
+    let gc = if asked("own") { "own" } else { "forced" };
     let limit = rest.iter().find_map(|word| word.strip_prefix("limit="));
     let limit_mb = limit.map_or(Ok(0), str::parse)?;
     let (mut same, mut all) = (0, 0);
@@ -42,28 +46,54 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let steps = workload(shape, length);
         for &strategy in &numbers {
             let setting = Setting { node, compact, strategy, gc, limit_mb };
-            let ran = setting.real(&steps)?;
-            if compact == "regular" {
-                let percents = &ran.run.thresholds;
-                println!("{shape} {strategy}: pages emptied from {percents:?} % free on");
-            }
-            let ours = setting.ours(&steps, &ran);
-            let real = ran.run.collections;
-            let pairs = || real.iter().zip(&ours);
-            let differ = pairs().position(|(real, ours)| !equal(real, ours));
             all += 1;
-            same += u32::from(differ.is_none());
-            match differ {
-                None => println!("{shape} {strategy}: {} of {} equal", ours.len(), real.len()),
-                Some(at) => println!("{shape} {strategy}: collection {at} differs"),
+            if asked("least") {
+                let [real, ours] = setting.least_limits(&steps)?;
+                println!("{shape} {strategy}: least limit {real} MB real, {ours} MB ours");
+                same += u32::from(real == ours);
+                continue;
             }
-            if differ.is_some() || rest.iter().any(|word| word == "lines") {
-                pairs().enumerate().for_each(|(at, (real, ours))| print(at, real, ours));
+            let ran = setting.real(&steps)?;
+            if asked("golden") {
+                golden(shape, strategy, &ran);
+                continue;
             }
+            same += u32::from(compare(shape, &setting, &steps, ran, asked("lines")));
         }
     }
-    println!("{same} of {all} runs equal");
+    if !asked("golden") {
+        println!("{same} of {all} runs equal");
+    }
     Ok(())
+}
+
+/// Prints whether both sides are equal, and both if they are not or if `lines` says so.
+fn compare(shape: &str, setting: &Setting<'_>, steps: &[Step], ran: Real, lines: bool) -> bool {
+    let strategy = setting.strategy;
+    if setting.compact == "regular" {
+        let percents = &ran.run.thresholds;
+        println!("{shape} {strategy}: pages emptied from {percents:?} % free on");
+    }
+    let ours = setting.ours(steps, &ran);
+    let real = ran.run.collections;
+    let pairs = || real.iter().zip(&ours);
+    let differ = pairs().position(|(real, ours)| !equal(real, ours));
+    match differ {
+        None => println!("{shape} {strategy}: {} of {} equal", ours.len(), real.len()),
+        Some(at) => println!("{shape} {strategy}: collection {at} differs"),
+    }
+    if differ.is_some() || lines {
+        pairs().enumerate().for_each(|(at, (real, ours))| print(at, real, ours));
+    }
+    differ.is_none()
+}
+
+/// Prints a run's old space at each collection, as a golden file has it.
+fn golden(shape: &str, strategy: usize, ran: &Real) {
+    for (at, one) in ran.run.collections.iter().enumerate() {
+        let [[a, b, c], [d, e, f]] = line(one);
+        println!("{shape} {strategy} {at} {a} {b} {c} {d} {e} {f}");
+    }
 }
 
 fn print(at: usize, real: &Collection, ours: &Collection) {

@@ -1,6 +1,6 @@
 //! Workloads that tests and examples share: births and deaths in slots, with forced collections.
 
-use heaplab_heap::{Ask, Birth, Collected, Object, Origin, World};
+use heaplab_heap::{Ask, Birth, Collected, Object, Origin, OutOfMemory, World};
 use heaplab_v8::V8Heap;
 use std::collections::HashSet;
 use std::ptr::NonNull;
@@ -145,10 +145,15 @@ pub fn slots(steps: &[Step]) -> u32 {
 
 /// Runs steps on a heap; `old`: objects are born in old space.
 pub fn run(heap: &mut V8Heap, steps: &[Step], old: bool) {
+    try_run(heap, steps, old).expect("room for all objects");
+}
+
+/// The same, up to the first step for which the heap has no room.
+pub fn try_run(heap: &mut V8Heap, steps: &[Step], old: bool) -> Result<(), OutOfMemory> {
     let mut table = Table(vec![None; slots(steps) as usize]);
     for step in steps {
         match *step {
-            Step::Collect => heap.collect(Ask::Full, &mut table).unwrap(),
+            Step::Collect => heap.collect(Ask::Full, &mut table)?,
             Step::Death(slot) => {
                 let before = table.0[slot as usize].take().map(|object| object.address);
                 heap.stored(slot, before, None);
@@ -156,10 +161,11 @@ pub fn run(heap: &mut V8Heap, steps: &[Step], old: bool) {
             Step::Birth(slot, words) => {
                 let size = words as usize * 8;
                 let birth = Birth { slot, size, align: 1, origin: Origin::Generated, old };
-                let address = heap.allocate(birth, &mut table).unwrap();
+                let address = heap.allocate(birth, &mut table)?;
                 let before = table.0[slot as usize].replace(Object { address, size, root: true });
                 heap.stored(slot, before.map(|object| object.address), Some(address));
             }
         }
     }
+    Ok(())
 }
