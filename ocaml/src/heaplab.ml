@@ -9,6 +9,7 @@ external open_file : string -> bool -> int = "heaplab_open"
 external write : Bytes.t -> int -> int = "heaplab_write" [@@noalloc]
 external close : unit -> unit = "heaplab_close" [@@noalloc]
 external now : unit -> int = "heaplab_now" [@@noalloc]
+external domain : unit -> int = "heaplab_domain" [@@noalloc]
 
 (* What a killed program loses at most. The buffer is in the major heap from the start. *)
 let capacity = 1 lsl 12
@@ -17,6 +18,11 @@ let buffer = Bytes.create capacity
 let used = ref 0
 let births = ref 0
 let active = ref false
+
+(* OCaml 5.3 and later: domains run at the same time, and the buffer has one writer, the domain that began. Blocks of the
+   others are counted, roughly, because two can count at once. *)
+let home = ref 0
+let elsewhere = ref 0
 
 (* Words between two forced collections; 0: none are forced. *)
 let granularity = ref 0
@@ -65,11 +71,12 @@ let promoted = 2
 let died_young = 3
 let died_old = 4
 let ended = 5
+let born_elsewhere = 7
 
 let source (allocation : Gc.Memprof.allocation) =
   match allocation.source with Normal -> 0 | Marshal -> 1 | Custom -> 2
 
-let born kind (allocation : Gc.Memprof.allocation) =
+let born_at_home kind (allocation : Gc.Memprof.allocation) =
   let id = !births in
   incr births;
   event (kind lor (source allocation lsl 3)) allocation.size;
@@ -82,6 +89,13 @@ let born kind (allocation : Gc.Memprof.allocation) =
     end
   end;
   Some id
+
+let born kind allocation =
+  if domain () = !home then born_at_home kind allocation
+  else begin
+    incr elsewhere;
+    None
+  end
 
 let tracker : (int, int) Gc.Memprof.tracker =
   {
@@ -112,6 +126,7 @@ let stop () =
       active := false;
       Gc.Memprof.stop ();
       let stat = Gc.quick_stat () in
+      if !elsewhere > 0 then event born_elsewhere !elsewhere;
       event ended !births;
       number stat.minor_collections;
       number stat.major_collections;
@@ -129,6 +144,8 @@ let begin_at ~fresh ~granularity_words file =
   | 0 ->
       used := 0;
       births := 0;
+      home := domain ();
+      elsewhere := 0;
       words_since := 0;
       granularity := granularity_words;
       header ();
@@ -136,7 +153,8 @@ let begin_at ~fresh ~granularity_words file =
       registered := true;
       active := true;
       minor_words_before := Gc.minor_words ();
-      (try Gc.Memprof.start ~sampling_rate:1.0 ~callstack_size:0 tracker
+      (* OCaml 5.2 and later return the profile. *)
+      (try ignore (Gc.Memprof.start ~sampling_rate:1.0 ~callstack_size:0 tracker)
        with Failure message ->
          active := false;
          close ();

@@ -1,7 +1,7 @@
 (** Records every block of the OCaml heap for heaplab: births, promotions and deaths, by [Gc.Memprof] at rate 1.
 
-    OCaml 4.11 to 4.14. Linking [heaplab.auto] is enough: [heaplab record --ocaml -- ./program] then names the file. The
-    program's threads are recorded; forks of it are not. *)
+    OCaml 4.11 to 4.14, and from 5.3 on for the domain that begins; 5.0 to 5.2 have no [Gc.Memprof]. Linking [heaplab.auto] is enough: [heaplab record --ocaml -- ./program] then names the file.
+    The program's threads are recorded; forks of it are not. *)
 
 val start_if_asked : unit -> unit
 (** Records into the file that the variable [HEAPLAB_OCAML] names, to the program's end. Nothing where there is none, or

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <caml/mlvalues.h>
+#include <caml/version.h>
 
 static int file = -1;
 static pid_t owner;
@@ -54,3 +55,14 @@ value heaplab_now(value unit) {
   clock_gettime(CLOCK_MONOTONIC, &now);
   return Val_long((now.tv_sec - began.tv_sec) * 1000000L + (now.tv_nsec - began.tv_nsec) / 1000);
 }
+
+/* The number of the domain that runs; 0 before OCaml 5. */
+#if OCAML_VERSION >= 50000
+extern value caml_ml_domain_id(value unit);
+value heaplab_domain(value unit) { return caml_ml_domain_id(unit); }
+#else
+value heaplab_domain(value unit) {
+  (void) unit;
+  return Val_int(0);
+}
+#endif
