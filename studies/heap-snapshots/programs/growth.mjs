@@ -44,7 +44,7 @@ function sizes() {
       const scale = scales.at(-1) * 2 ** (Math.log(HALF_HOUR_S / last.cpu_s) / Math.log(doubling));
       const bytes = last.bytes + (last.bytes - half.bytes) * (scale - scales.at(-1)) / (scales.at(-1) / 2);
       parts.push(`${program}, Node ${version}: ${runs.map(run => Math.round(run.bytes / MB)).join(', ')} MB in ${seconds(runs)}, ` +
-        `${doubling.toFixed(1)}x the last doubling, half an hour at ${bytes < 1e12 ? Math.round(bytes / MB) + ' MB' : 'more than 1 TB'}`);
+        `${doubling.toFixed(1)}x the last doubling, half an hour at ${bytes < 1e10 ? Math.round(bytes / MB) + ' MB' : 'more than 10 GB'}`);
     }
   }
   return parts.join('; ');
