@@ -34,13 +34,3 @@ pub type Heap = Box<dyn Selected>;
 pub fn on(list: &str) -> Result<Vec<Heap>, UsageError> {
     FAMILIES.parse_list(list).map_err(|error| UsageError(format!("--on: {error:#}")))
 }
-
-/// Refuses a list of several heaps where `--on` shows one.
-pub fn is_one(list: &str) -> Result<(), UsageError> {
-    match on(list)?.len() {
-        0..2 => Ok(()),
-        heaps => Err(UsageError(format!(
-            "--on: a report shows the pages of one heap, and these are {heaps}; heaplab replay --on compares several"
-        ))),
-    }
-}

@@ -6,7 +6,6 @@ const CHART = { height: 210, left: 70, right: 10, bottom: 40, top: 10, least: 26
 const SPACE_TIME = { largest: 460, left: 58, right: 14, bottom: 46, top: 14 };
 // Two labels of the picture of heaps that lie closer would cover each other.
 const LABEL_HEIGHT = 13;
-const CATEGORY_COLOURS = 6;
 const OTHERS = 'all others';
 
 // Committed and used bytes over the collections of each heap that collects; one scale for all.
@@ -104,7 +103,7 @@ function collectionChart(c) {
   const begin = 'Point at the chart, or use the arrow keys: each collection’s kind, cause, pause and bytes.';
   const key = (kind, text) => el('span', { class: `key ${kind}` }, text);
   return el('figure', { class: 'collections' }, ...birthsChart({ births: c.births, top, name: '', said, begin, parts, tell: (index) => collectionText(c, index) }),
-    el('figcaption', {}, key('committed', 'committed'), key('used', 'used'), key('alive', 'alive at a full collection, all spaces'), `${c.kinds}; a long line is a full collection, a short one any other.`));
+    el('figcaption', {}, key('committed', 'committed'), key('used', 'used'), ...(c.births.some((_, index) => full(index)) ? [key('alive', 'alive at a full collection, all spaces'), `${c.kinds}; a long line is a full collection, a short one any other.`] : [c.kinds])));
 }
 
 function collectionText(c, index) {
@@ -114,24 +113,23 @@ function collectionText(c, index) {
   return `Collection ${formatCount(c.number[index])}, ${c.kind[index]} (${c.cause[index]}), after ${formatCount(c.births[index])} births, ${pause}: committed ${change(c.before_committed_bytes, c.committed_bytes)}, used ${change(c.before_used_bytes, c.used_bytes)}, waste ${formatBytes(c.waste_bytes[index])}${live}.`;
 }
 
-// Free bytes by category when everything is swept, one over the other.
-function categoryChart(c) {
+// Free bytes by category when everything is swept, one over the other; categories of one colour lie together.
+function categoryChart(c, colours = freeColours(c.categories, [])) {
   if (!c.categories || c.categories.births.length < 2) return null;
   const { names, births, bytes } = c.categories;
-  const sums = names.map((_, index) => bytes.reduce((sum, row) => sum + row[index], 0));
-  const order = names.map((_, index) => index).filter((index) => sums[index] > 0).sort((a, b) => sums[b] - sums[a]);
-  const groups = order.slice(0, CATEGORY_COLOURS - 1).map((index) => [names[index], [index]]);
-  if (order.length >= CATEGORY_COLOURS) groups.push([OTHERS, order.slice(CATEGORY_COLOURS - 1)]);
+  const order = names.map((_, index) => index).filter((index) => bytes.some((row) => row[index] > 0));
+  const groups = FREE_COLOURS.map((colour) => [colour, order.filter((index) => colours.get(names[index]) === colour)]).filter(([, indexes]) => indexes.length > 0)
+    .map(([colour, indexes]) => [indexes.length > 1 ? OTHERS : names[indexes[0]], indexes, colour]);
   if (groups.length === 0) return null;
   const value = (row, indexes) => indexes.reduce((sum, index) => sum + row[index], 0);
   const top = Math.max(1, ...bytes.map((row) => value(row, order)));
   const parts = ({ x, y }) => {
     let floor = bytes.map(() => 0);
-    return groups.map(([, indexes], colour) => {
+    return groups.map(([, indexes, colour]) => {
       const ceiling = bytes.map((row, at) => floor[at] + value(row, indexes));
       const points = [...births.map((birth, at) => [x(birth), y(ceiling[at])]), ...births.map((birth, at) => [x(birth), y(floor[at])]).reverse()];
       floor = ceiling;
-      return svg('path', { class: `free-${colour}`, d: `${path(points)}Z` });
+      return svg('path', { class: colour, d: `${path(points)}Z` });
     });
   };
   const tell = (at) => {
@@ -142,7 +140,7 @@ function categoryChart(c) {
   const said = `Free bytes by category at full collections, at most ${formatBytes(top)}`;
   const begin = 'Free bytes in lists at each full collection, everything swept, by the category of their blocks.';
   return el('figure', { class: 'collections' }, ...birthsChart({ births, top, name: 'strip-colours', said, begin, parts, tell }),
-    el('figcaption', {}, ...groups.map(([name], colour) => swatchKey(`free-${colour}`, name))));
+    el('figcaption', {}, ...groups.map(([name, , colour]) => swatchKey(colour, name))));
 }
 
 // Heaps as points: time to the right, space upwards, each with its interval; the baseline is where both lines cross.

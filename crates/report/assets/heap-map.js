@@ -1,24 +1,81 @@
-// A heap's pages as strips, one a page, at the moments that the page has.
+// Heaps' pages as strips, one a page, at the moments that the page has.
 
 const STRIP_HEIGHT = 9;
 // Kinds of free bytes, from those with most bytes on; the rest share the last.
 const FREE_COLOURS = ['free-0', 'free-1', 'free-2', 'free-3', 'free-4', 'free-5'];
 
-function heapPagesParts(pages) {
-  if (!pages || pages.moments.length === 0) return [];
-  const { moments } = pages;
-  const shown = el('div', {});
+// Several heaps stand one below the other, at the same moment of the run.
+function heapPagesParts(heaps) {
+  const drawn = heaps.filter((heap) => heap.moments.length > 0).map(drawnHeap);
+  if (drawn.length === 0) return [];
+  const compared = el('div', {});
   const name = el('output', {});
+  const steps = stepsOf(heaps);
   const show = (index) => {
-    name.textContent = moments[index].moment;
-    shown.replaceChildren(...heapMapParts(moments[index]));
+    const { at, said } = steps[index];
+    drawn.forEach((heap) => heap.show(at));
+    name.textContent = said;
+    if (drawn.length > 1) compared.replaceChildren(comparedHeaps(drawn));
   };
-  const last = moments.length - 1;
-  const slider = moments.length < 2 ? null : el('p', { class: 'moment-slider' },
+  const last = steps.length - 1;
+  const slider = steps.length < 2 ? null : el('p', { class: drawn.length > 1 ? 'moment-slider for-all' : 'moment-slider' },
     el('label', {}, 'Moment ', el('input', { type: 'range', min: 0, max: last, value: last, oninput: (event) => show(Number(event.target.value)) })), ' ', name);
   show(last);
-  const chart = pages.collections ? [collectionChart(pages.collections), categoryChart(pages.collections)].filter(Boolean) : [];
-  return [el('h3', {}, `The pages of ${pages.heap}`), ...chart, slider, slider ? null : note(moments[0].moment), shown].filter(Boolean);
+  return [drawn.length > 1 ? el('h3', {}, `The pages of ${drawn.length} heaps`) : null, slider, compared, ...drawn.flatMap((heap) => heap.parts)].filter(Boolean);
+}
+
+// The moments of all heaps in the order of births: one heap's by their places, because two can follow one birth.
+function stepsOf(heaps) {
+  if (heaps.length === 1) return heaps[0].moments.map((map, index) => ({ at: () => index, said: map.moment }));
+  const bornAt = (map) => map.births ?? Infinity;
+  const births = [...new Set(heaps.flatMap((heap) => heap.moments.map(bornAt)))].sort((a, b) => a - b);
+  return births.map((born) => ({
+    at: (moments) => moments.findLastIndex((map) => bornAt(map) <= born),
+    said: born === Infinity ? 'at the end' : `after ${plural(born, 'birth')}`,
+  }));
+}
+
+function drawnHeap({ heap, moments, collections }) {
+  const colours = freeColours(collections?.categories, moments);
+  const shown = el('div', {});
+  const drawn = { heap, map: null };
+  drawn.show = (at) => {
+    const index = at(moments);
+    drawn.map = moments[index] ?? null;
+    shown.replaceChildren(...(drawn.map ? [note(drawn.map.moment), ...heapMapParts({ ...drawn.map, colours })] : [empty('This heap had not collected yet.')]));
+  };
+  const charts = collections ? [collectionChart(collections), categoryChart(collections, colours)].filter(Boolean) : [];
+  drawn.parts = [el('h3', {}, `The pages of ${heap}`), ...charts, shown];
+  return drawn;
+}
+
+function comparedHeaps(drawn) {
+  const sum = (row, of) => (row.map ? row.map.spaces.reduce((total, space) => total + of(space), 0) : 0);
+  const live = (row) => sum(row, (space) => space.live_bytes);
+  const vacant = (row) => sum(row, (space) => space.vacant_bytes);
+  const bytes = (title, value) => ({ title, numeric: true, value, cell: (row) => (row.map ? bytesNode(value(row)) : '–') });
+  return sortable('The heaps at this moment', [
+    { title: 'Heap', class: 'wide', value: (row) => row.heap, cell: (row) => [row.heap, el('span', { class: 'where' }, row.map?.moment ?? 'before its first collection')] },
+    { title: 'Pages', numeric: true, value: (row) => sum(row, (space) => space.pages.length + space.more_pages), cell: (row) => formatCount(sum(row, (space) => space.pages.length + space.more_pages)) },
+    bytes('Bytes', (row) => live(row) + vacant(row)),
+    bytes('In blocks', live),
+    bytes('Vacant', vacant),
+  ], drawn, { noun: 'heap' });
+}
+
+// A page of the heap calls a category's blocks "(free, 24 to 31 bytes)", a collection "24 to 31 bytes".
+function categoryOf(name) {
+  return name.replace(/^\(free, (.*)\)$/, '$1');
+}
+
+// A colour for each kind of free bytes, the same at all moments and in the chart: those with most bytes first.
+function freeColours(categories, moments) {
+  const bytes = new Map();
+  const add = (name, more) => bytes.set(name, (bytes.get(name) ?? 0) + more);
+  categories?.names.forEach((name, index) => add(name, categories.bytes.reduce((sum, row) => sum + row[index], 0)));
+  moments.forEach((map) => map.free.filter((kind) => !isLost(kind.name)).forEach((kind) => add(categoryOf(kind.name), kind.bytes)));
+  const order = [...bytes.keys()].sort((a, b) => bytes.get(b) - bytes.get(a));
+  return new Map(order.map((name, index) => [name, FREE_COLOURS[Math.min(index, FREE_COLOURS.length - 1)]]));
 }
 
 function heapMapParts(map) {
@@ -78,7 +135,8 @@ function isLost(name) {
 }
 
 function colourOf(map, index) {
-  return isLost(map.free[index].name) ? 'lost' : FREE_COLOURS[Math.min(index, FREE_COLOURS.length - 1)];
+  const { name } = map.free[index];
+  return isLost(name) ? 'lost' : map.colours.get(categoryOf(name));
 }
 
 function swatch(colour) {

@@ -1,7 +1,7 @@
 //! The pages of a heap that ran the workload, at its end or right after a collection.
 
 use heaplab_heap::{Collection, FamilyError, Part, Role};
-use heaplab_replay::{Families, Selected, Standing};
+use heaplab_replay::{Selected, Standing};
 use heaplab_text::lines::paragraph;
 use heaplab_text::table::{Ruling, ruled};
 use heaplab_text::words;
@@ -30,10 +30,12 @@ pub struct HeapAt {
 }
 
 /// A heap's pages at one moment.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct HeapMoment {
     /// When: "after collection 7 (mark-sweep, forced)".
     pub name: String,
+    /// Objects born before; `None`: at the end.
+    pub births: Option<u64>,
     /// Its walk.
     pub parts: Vec<Part>,
     /// The heap's own remarks on its losses, each a sentence.
@@ -55,28 +57,6 @@ pub enum HeapAtError {
 }
 
 impl HeapAt {
-    /// Runs the workload on the heap of this name, as [`HeapAt::run`] does.
-    ///
-    /// # Errors
-    /// No heap is so called, the heap cannot be walked, or as [`HeapAt::run`].
-    pub fn named(
-        families: &Families,
-        name: &str,
-        bundle: &Bundle,
-        selection: Selection,
-        at: Option<&str>,
-        for_page: bool,
-    ) -> Result<HeapAt, HeapAtError> {
-        let heap = families.parse(name)?;
-        families.walked(heap.as_ref())?;
-        // The page draws free bytes by category, for a heap that reports them when asked.
-        let telling = for_page.then(|| families.parse(&format!("{name},categories=true")).ok());
-        let telling = telling.flatten();
-        let runs = telling.as_deref().unwrap_or(heap.as_ref());
-        let shown = HeapAt::run(bundle, selection, runs, at, for_page)?;
-        Ok(HeapAt { heap: heap.to_string(), ..shown })
-    }
-
     /// Runs the workload on the heap up to the moment `at`: `end`, or `collection:N`. For a page
     /// without a moment, earlier collections are drawn too.
     ///
@@ -106,23 +86,28 @@ impl HeapAt {
             let mut show = |earlier: Standing| {
                 let Some(last) = earlier.collections.last() else { return };
                 let number = earlier.collections.len();
+                let births = Some(last.births);
                 let is_worst = worst == Some(number);
                 let name = if is_worst { worst_name(number, last) } else { after(number, last) };
-                moments.push(HeapMoment { name, parts: earlier.parts, losses: earlier.losses });
+                let Standing { parts, losses, .. } = earlier;
+                moments.push(HeapMoment { name, births, parts, losses });
             };
             heap.stand_after_each(&program, &drawn(&collections, worst), &mut show)?;
         } else if let Some(number) = worst {
             let earlier = heap.stand_after(&program, worst)?;
-            let name = earlier.collections.last().map(|last| worst_name(number, last));
-            peak = name
-                .map(|name| HeapMoment { name, parts: Vec::new(), losses: earlier.losses })
-                .filter(|peak| !peak.losses.is_empty());
+            let Standing { collections, losses, .. } = earlier;
+            peak = collections.last().filter(|_| !losses.is_empty()).map(|last| HeapMoment {
+                name: worst_name(number, last),
+                births: Some(last.births),
+                parts: Vec::new(),
+                losses,
+            });
         }
-        let name = match (number, collections.last()) {
-            (Some(number), Some(last)) => after(number, last),
-            _ => String::from("at the end"),
+        let (name, births) = match (number, collections.last()) {
+            (Some(number), Some(last)) => (after(number, last), Some(last.births)),
+            _ => (String::from("at the end"), None),
         };
-        let last = HeapMoment { name, parts: last.parts, losses: last.losses };
+        let last = HeapMoment { name, births, parts: last.parts, losses: last.losses };
         Ok(HeapAt { heap: heap.to_string(), collections, earlier: moments, peak, last })
     }
 
@@ -131,18 +116,23 @@ impl HeapAt {
         (0..self.earlier.len() + 1).map(|nth| self.earlier.get(nth).unwrap_or(&self.last))
     }
 
+    /// Its bytes at the moment that was asked for.
+    fn sums(&self) -> Sums {
+        let of = |role: Role| self.last.parts.iter().filter(move |part| part.role == role);
+        let bytes = |role| of(role).map(Part::own_bytes).sum();
+        let pages = of(Role::Chunk).count() as u64;
+        Sums { pages, live_bytes: bytes(Role::Blocks), vacant_bytes: bytes(Role::Vacant) }
+    }
+
     /// As text: the bytes in blocks, and the vacant bytes by kind.
-    pub fn text(&self, columns: usize) -> String {
+    fn text(&self, columns: usize) -> String {
         let mut kinds: BTreeMap<&str, (u64, u64, u64)> = BTreeMap::new();
-        let own = |role: Role| self.last.parts.iter().filter(move |part| part.role == role);
-        for part in own(Role::Vacant) {
+        for part in self.last.parts.iter().filter(|part| part.role == Role::Vacant) {
             let (pieces, bytes, largest) = kinds.entry(&part.name).or_default();
             (*pieces, *bytes, *largest) =
                 (*pieces + 1, *bytes + part.own_bytes(), part.own_bytes().max(*largest));
         }
-        let live: u64 = own(Role::Blocks).map(Part::own_bytes).sum();
-        let vacant: u64 = kinds.values().map(|(_, bytes, _)| bytes).sum();
-        let pages = own(Role::Chunk).count() as u64;
+        let Sums { pages, live_bytes, vacant_bytes } = self.sums();
         let mut rows: Vec<_> = kinds.into_iter().collect();
         rows.sort_by_key(|(_, (_, bytes, _))| std::cmp::Reverse(*bytes));
         let rows = rows.into_iter().map(|(name, (pieces, bytes, largest))| {
@@ -157,20 +147,40 @@ impl HeapAt {
             self.heap,
             self.last.name,
             words::plural(pages, "page"),
-            words::bytes(live),
-            words::bytes(vacant),
+            words::bytes(live_bytes),
+            words::bytes(vacant_bytes),
         );
         let told = |heading: &str, losses: &[String]| -> String {
             let losses = losses.iter().map(|loss| paragraph(loss, "  ", 2, columns));
             std::iter::once(paragraph(heading, "", 0, columns)).chain(losses).collect()
         };
         let peak = self.peak.as_ref().map(|peak| told(&format!("{}:", peak.name), &peak.losses));
-        format!(
-            "{}{}\n{table}\n\nThe pages as a picture: --html FILE\n",
-            told(&heading, &self.last.losses),
-            peak.unwrap_or_default(),
-        )
+        format!("{}{}\n{table}\n\n", told(&heading, &self.last.losses), peak.unwrap_or_default())
     }
+}
+
+/// Bytes of a heap's pages.
+struct Sums {
+    pages: u64,
+    live_bytes: u64,
+    vacant_bytes: u64,
+}
+
+/// Heaps as text, one after the other; of several a table, the smallest heap first.
+pub fn text(heaps: &[HeapAt], columns: usize) -> String {
+    let mut out: String = heaps.iter().map(|heap| heap.text(columns)).collect();
+    if heaps.len() > 1 {
+        let mut rows: Vec<_> = heaps.iter().map(|heap| (heap, heap.sums())).collect();
+        rows.sort_by_key(|(_, sums)| sums.live_bytes + sums.vacant_bytes);
+        let rows = rows.into_iter().map(|(heap, sums)| {
+            let bytes = [sums.live_bytes + sums.vacant_bytes, sums.live_bytes, sums.vacant_bytes];
+            let names = vec![heap.heap.clone(), words::count(sums.pages)];
+            [names, bytes.map(words::bytes).to_vec()].concat()
+        });
+        let headings = ["heap", "pages", "bytes", "in blocks", "vacant"];
+        out += &format!("{}\n\n", ruled(Ruling::EveryRow, headings, rows, 1, columns));
+    }
+    out + "The pages as a picture: --html FILE\n"
 }
 
 fn after(number: usize, collection: &Collection) -> String {

@@ -18,7 +18,7 @@
 pub mod advice;
 mod analysis;
 mod frames;
-mod heap_at;
+pub mod heap_at;
 pub mod json;
 mod measured_savings;
 pub mod metaspace;

@@ -39,8 +39,8 @@ pub struct Report<'a> {
     pub replays: &'a [Results],
     /// The metaspaces of recorded JVMs: the report's one, or all.
     pub metaspaces: &'a [JvmMetaspace<'a>],
-    /// A heap that ran the workload up to a moment, to be drawn page by page.
-    pub heap_at: Option<&'a HeapAt>,
+    /// Heaps that ran the workload up to a moment, to be drawn page by page.
+    pub heaps_at: &'a [HeapAt],
     /// Whether the page includes lines of the named source files.
     pub with_sources: bool,
 }
@@ -85,7 +85,7 @@ impl<'a> Report<'a> {
             shown,
             replays: &[],
             metaspaces: &[],
-            heap_at: None,
+            heaps_at: &[],
             with_sources: false,
         }
     }

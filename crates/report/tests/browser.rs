@@ -23,6 +23,7 @@ fn the_page_shows_what_it_should_in_chromium() {
         ("empty", sample::empty()),
         ("child", sample::child()),
         ("collected", sample::collected()),
+        ("collected_twice", sample::collected_twice()),
         ("large", sample::large(20_000)),
     ];
     let write = |name: &str, page: &page::model::Page, ranges: serde_json::Value| {

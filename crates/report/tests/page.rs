@@ -141,12 +141,14 @@ fn a_child_is_named_as_the_command_line_names_it_and_has_the_marks_of_all() {
 fn pages_of_a_heap_are_its_walk_and_its_collections_are_numbered() {
     let sample = sample::collected();
     let page = sample.page();
-    let heap = page.heap_pages.expect("a heap ran the workload");
-    let collections = heap.collections.expect("it collects");
+    let [heap] = &page.heap_pages[..] else { panic!("one heap ran the workload") };
+    let collections = heap.collections.as_ref().expect("it collects");
     assert_eq!((collections.count, &collections.number[..]), (4, &[1, 2, 3, 4][..]));
-    let names = collections.categories.expect("it told its free lists").names;
-    assert_eq!(names, ["24 to 63 bytes", "64 to 2047 bytes", "2048 bytes and more"]);
+    let names = &collections.categories.as_ref().expect("it told its free lists").names;
+    assert_eq!(names[..], ["24 to 63 bytes", "64 to 2047 bytes", "2048 bytes and more"]);
     assert_eq!(heap.moments.len(), 2);
+    let names = sample::collected_twice().page().heap_pages.into_iter().map(|heap| heap.heap);
+    assert!(names.eq(["v8:many", "v8:legacy"]));
     for moment in &heap.moments {
         let [space] = &moment.spaces[..] else { panic!("one space: {moment:?}") };
         let bytes: u64 = space.pages.iter().map(|page| page.bytes).sum();

@@ -14,7 +14,7 @@ use heaplab_jvm::jvms;
 use heaplab_record::output;
 use heaplab_report::{
     Analysis, HeapAt, JvmMetaspace, Report, Saved, Tried, advice, analyse, analyse_for_page,
-    analyse_whole, json, metaspace, moments, on_model, page, select, text,
+    analyse_whole, heap_at, json, metaspace, moments, on_model, page, select, text,
 };
 use heaplab_size_class::Allocator;
 use heaplab_terminal::{self as terminal, progress};
@@ -65,9 +65,9 @@ pub struct Args {
     /// each mark, and by kind of loader at the end or at --at
     #[arg(long, value_name = "METASPACE", conflicts_with_all = ["json", "html", "blocks", "between"])]
     model: Vec<String>,
-    /// Run the workload on this heap and show its pages: at the end, or with --at collection:N
-    /// after its N-th collection (heaplab heaps lists heaps)
-    #[arg(long, value_name = "HEAP", conflicts_with_all = ["json", "model", "between", "blocks"])]
+    /// Run the workload on these heaps and show their pages: at the end, or with --at collection:N
+    /// after the N-th collection of each (heaplab heaps lists heaps)
+    #[arg(long, value_name = "HEAPS", conflicts_with_all = ["json", "model", "between", "blocks"])]
     on: Option<String>,
     /// First check every row of the recording against the format and the possible order of events
     #[arg(long)]
@@ -91,14 +91,15 @@ pub fn parse_basis(text: &str) -> Result<Basis, String> {
 pub fn run(args: Args) -> Result<ExitCode> {
     let bundle = output::open(&args.bundle)?;
     args.html.check()?;
-    args.on.as_deref().map_or(Ok(()), heaps::is_one)?;
+    let heaps = args.on.as_deref().map_or(Ok(Vec::new()), heaps::on)?;
+    heaps.iter().try_for_each(|heap| FAMILIES.walked(heap.as_ref()))?;
     let (selection, peaks) = progress(&bundle, "looking for the largest process", |read| {
         select(&bundle, args.process.as_deref(), read)
     })?;
     let (at, is_page) = (args.at.as_deref(), args.html.is_asked_for());
-    let run = |name| HeapAt::named(&FAMILIES, name, &bundle, selection, at, is_page);
-    let heap_at = args.on.as_deref().map(run).transpose()?;
-    let at = at.filter(|_| heap_at.is_none());
+    let run = |heap: &heaps::Heap| HeapAt::run(&bundle, selection, heap.as_ref(), at, is_page);
+    let heaps_at: Vec<HeapAt> = heaps.iter().map(run).collect::<Result<_, _>>()?;
+    let at = at.filter(|_| heaps_at.is_empty());
     let wanted: Vec<String> =
         at.map(String::from).into_iter().chain(args.between.iter().flatten().cloned()).collect();
     verify(&args, &bundle)?;
@@ -112,8 +113,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    if let Some(heap_at) = heap_at.as_ref().filter(|_| !is_page) {
-        print!("{}", heap_at.text(look.width))?;
+    if !heaps_at.is_empty() && !is_page {
+        print!("{}", heap_at::text(&heaps_at, look.width))?;
         return Ok(ExitCode::SUCCESS);
     }
     let is_text = !args.json && !is_page && !args.blocks;
@@ -141,7 +142,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         what_if: &advice::command(&args.bundle, args.process.as_deref(), args.allocator),
         savings: &savings,
         metaspaces: &of_jvms,
-        heap_at: heap_at.as_ref(),
+        heaps_at: &heaps_at,
         ..Report::new(&bundle, &analysis, &shown)
     };
     if is_page {

@@ -41,7 +41,10 @@ impl Family for V8s {
     }
 
     fn run<L: Lab>(&self, spec: &Spec, lab: L) -> Result<L::Output, FamilyError> {
-        let mut heap = V8Heap::new(spec.clone()).map_err(FamilyError::failed)?;
+        // A person who looks at pages wants free bytes by category too.
+        let mut spec = spec.clone();
+        spec.categories |= lab.walks();
+        let mut heap = V8Heap::new(spec).map_err(FamilyError::failed)?;
         if lab.walks() {
             heap.watch_losses();
         }

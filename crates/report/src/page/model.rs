@@ -75,8 +75,8 @@ pub struct Page {
     pub replay: Option<Replay>,
     /// Earlier replays with measurements that no newer one has, the newest first.
     pub earlier_replays: Vec<Replay>,
-    /// The pages of a heap; `None`: none was asked for.
-    pub heap_pages: Option<HeapPages>,
+    /// The pages of each heap that was asked for.
+    pub heap_pages: Vec<HeapPages>,
     /// Metaspaces of the recorded JVMs, the largest first; none: the recording is of something
     /// else.
     pub metaspaces: Vec<Metaspace>,

@@ -533,7 +533,7 @@ describe('replay', PARALLEL, () => {
 describe('a heap that collects', PARALLEL, () => {
   test('pointing and arrows tell each collection, in a chart as wide as there is room', () => {
     const look = async (tab, model) => {
-      const { collections } = model.heap_pages;
+      const { collections } = model.heap_pages[0];
       const figure = tab.locator('figure.collections').first();
       const chart = figure.locator('svg.collection-chart');
       await chart.scrollIntoViewIfNeeded();
@@ -565,6 +565,24 @@ describe('a heap that collects', PARALLEL, () => {
       assert.ok(said.includes('page 1: 256 KiB, 128 KiB in blocks; (free, 2048 bytes and more) 128 KiB; (header) 256 B') && said.endsWith(`mostly ${there}.`), said);
     }
     assert.ok(await tab.getByText('128 KiB in one hole stay unused.').isVisible());
+  }));
+});
+
+describe('two heaps that collect', PARALLEL, () => {
+  test('stand side by side at one moment, a category in one colour', () => open('collected_twice', async (tab) => {
+    const compared = tab.locator('table', { hasText: 'The heaps at this moment' });
+    assert.deepEqual(await compared.locator('tbody tr td:first-child').allTextContents(), ['v8:manyat the end', 'v8:legacyat the end']);
+    assert.equal(await tab.locator('svg.strip').count(), 2);
+    const slider = tab.locator('.moment-slider input');
+    assert.equal(await slider.getAttribute('max'), '1', 'both heaps have the same moments');
+    await slider.focus();
+    await tab.keyboard.press('Home');
+    assert.equal(await tab.locator('.moment-slider output').textContent(), 'after 2,000 births');
+    assert.match(await compared.locator('tbody tr').first().textContent(), /after collection 2 /);
+    const colour = async (node) => [...(await node.getAttribute('class')).split(' ')].find((name) => name.startsWith('free-'));
+    const largest = tab.locator('figure.collections figcaption .swatch-key', { hasText: '2048 bytes and more' }).first().locator('rect');
+    const strip = tab.locator('svg.strip').first().locator('rect').last();
+    assert.equal(await colour(strip), await colour(largest));
   }));
 });
 

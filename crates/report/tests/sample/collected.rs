@@ -6,18 +6,19 @@ use heaplab_report::{HeapAt, HeapMoment};
 const PAGE_BYTES: usize = 0x4_0000;
 
 /// Four collections of which the second and the last are full.
-pub fn heap_at() -> HeapAt {
-    let moment = |name: &str| HeapMoment {
+pub fn heap_at(heap: &str) -> HeapAt {
+    let moment = |name: &str, births| HeapMoment {
         name: name.into(),
+        births,
         parts: parts(),
         losses: vec!["128 KiB in one hole stay unused.".into()],
     };
     HeapAt {
-        heap: "v8:many".into(),
+        heap: heap.into(),
         collections: (1..=4).map(collection).collect(),
-        earlier: vec![moment("after collection 2 (mark-compact, forced)")],
+        earlier: vec![moment("after collection 2 (mark-compact, forced)", Some(2_000))],
         peak: None,
-        last: moment("at the end"),
+        last: moment("at the end", None),
     }
 }
 

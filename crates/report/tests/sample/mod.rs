@@ -40,14 +40,14 @@ pub struct Recorded {
     pub replays: Vec<Results>,
     /// Row of the process that the page is about; `None`: all.
     pub process: Option<u32>,
-    /// A heap that ran it.
-    pub heap_at: Option<HeapAt>,
+    /// Heaps that ran it.
+    pub heaps_at: Vec<HeapAt>,
 }
 
 impl Recorded {
     /// The page of it.
     pub fn page(&self) -> model::Page {
-        let Recorded { meta, tables, profile, findings, replays, process, heap_at, .. } = self;
+        let Recorded { meta, tables, profile, findings, replays, process, heaps_at, .. } = self;
         let saved = Saved {
             finding: 1,
             heap: "glibc".into(),
@@ -70,7 +70,7 @@ impl Recorded {
             findings,
             replays,
             metaspaces: &[],
-            heap_at: heap_at.as_ref(),
+            heaps_at,
             with_sources: false,
         })
     }
@@ -87,7 +87,13 @@ pub fn full() -> Recorded {
 
 /// The bare one, run by a heap that collects.
 pub fn collected() -> Recorded {
-    Recorded { heap_at: Some(collected::heap_at()), ..bare() }
+    Recorded { heaps_at: vec![collected::heap_at("v8:many")], ..bare() }
+}
+
+/// The same, run by two heaps.
+pub fn collected_twice() -> Recorded {
+    let heaps_at = ["v8:many", "v8:legacy"].map(collected::heap_at);
+    Recorded { heaps_at: heaps_at.into(), ..bare() }
 }
 
 /// A recording without stacks, samples, marks, findings or a replay, cut and with losses.
@@ -239,7 +245,16 @@ fn analyse(meta: Meta, tables: Tables, events: &[Event]) -> Recorded {
         .expect("the sample is a legal recording");
     let findings = detectors.finish(&tables, &profile);
     let (events, replays) = (events.to_vec(), Vec::new());
-    Recorded { meta, tables, profile, findings, events, replays, process: None, heap_at: None }
+    Recorded {
+        meta,
+        tables,
+        profile,
+        findings,
+        events,
+        replays,
+        process: None,
+        heaps_at: Vec::new(),
+    }
 }
 
 struct Generator {

@@ -16,7 +16,13 @@ const LIVE: u8 = b'l';
 /// Of vacant bytes that no allocation will find.
 const WASTE: u8 = b'w';
 
-pub(super) fn pages(source: &HeapAt, left_out: &mut Vec<String>) -> model::HeapPages {
+/// The pages of each heap; several share what a page has room for.
+pub(super) fn pages(sources: &[HeapAt], left_out: &mut Vec<String>) -> Vec<model::HeapPages> {
+    let most = limits::PAGES_OF_MOMENTS / sources.len().max(1);
+    sources.iter().map(|source| pages_of(source, most, left_out)).collect()
+}
+
+fn pages_of(source: &HeapAt, most: usize, left_out: &mut Vec<String>) -> model::HeapPages {
     let mut most_hidden = 0;
     let mut drawn = 0;
     let mut moments = Vec::new();
@@ -24,7 +30,7 @@ pub(super) fn pages(source: &HeapAt, left_out: &mut Vec<String>) -> model::HeapP
     for moment in source.moments().rev() {
         let (map, hidden) = heap_map(moment);
         drawn += map.spaces.iter().map(|space| space.pages.len()).sum::<usize>();
-        if !moments.is_empty() && drawn > limits::PAGES_OF_MOMENTS {
+        if !moments.is_empty() && drawn > most {
             break;
         }
         most_hidden = most_hidden.max(hidden);
@@ -89,6 +95,7 @@ fn heap_map(source: &HeapMoment) -> (model::HeapMap, u64) {
     words.extend(sentences(&spaces, &kinds.rows));
     let map = model::HeapMap {
         moment: source.name.clone(),
+        births: source.births,
         words,
         free: kinds.rows,
         spaces,
@@ -245,7 +252,7 @@ mod tests {
         let mut parts = vec![Part::group(0, Role::Group, "old space")];
         parts.extend(page(1, 0x10000, &[(0x8000, 0x4000), (0xf000, 0x10)]));
         let losses = vec![String::from("lost")];
-        let (map, _) = heap_map(&HeapMoment { name: "at the end".into(), parts, losses });
+        let (map, _) = heap_map(&HeapMoment { parts, losses, ..HeapMoment::default() });
         let space = &map.spaces[0];
         assert_eq!(
             (space.name.as_str(), space.live_bytes + space.vacant_bytes),
@@ -279,11 +286,11 @@ mod tests {
         let parts: Vec<Part> =
             (1..=limits::MAPPED_PAGES + 5).flat_map(|nth| page(0, nth << 16, &[])).collect();
         let mut left_out = Vec::new();
-        let moment = HeapMoment { name: String::new(), parts, losses: Vec::new() };
+        let moment = HeapMoment { parts, ..HeapMoment::default() };
         let earlier = vec![moment.clone(); limits::PAGES_OF_MOMENTS / limits::MAPPED_PAGES + 1];
         let source =
             HeapAt { heap: "h".into(), collections: Vec::new(), earlier, peak: None, last: moment };
-        let pages = pages(&source, &mut left_out);
+        let pages = pages(&[source.clone()], &mut left_out).remove(0);
         let space = &pages.moments[0].spaces[0];
         assert_eq!((space.pages.len(), space.more_pages), (limits::MAPPED_PAGES, 5));
         assert_eq!(pages.moments.len(), source.moments().len() - 2);
@@ -291,5 +298,7 @@ mod tests {
             left_out,
             ["5 pages of h in the picture of its pages", "2 of 17 moments of the pages of h"]
         );
+        let of_two = super::pages(&[source.clone(), source], &mut left_out);
+        assert!(of_two.iter().all(|heap| heap.moments.len() == 7), "they share the room");
     }
 }

@@ -41,7 +41,7 @@ pub fn page(sources: &Report<'_>) -> model::Page {
     left_out.extend(findings.limits.iter().cloned());
     let resident = resident::resident(sources, &mut names, &mut left_out);
     let metaspaces = metaspace::metaspaces(sources, &mut names, &mut left_out);
-    let heap_pages = sources.heap_at.map(|heap| heap_map::pages(heap, &mut left_out));
+    let heap_pages = heap_map::pages(sources.heaps_at, &mut left_out);
     let (mut frames, places) = names.into_rows_and_places();
     let lines = sources
         .with_sources

@@ -19,6 +19,8 @@ pub struct HeapPages {
 pub struct HeapMap {
     /// When: "after collection 7 (mark-sweep, forced)".
     pub moment: String,
+    /// Objects born before; `None`: at the end.
+    pub births: Option<u64>,
     /// What stands out, in words, the largest loss first.
     pub words: Vec<String>,
     /// Free bytes by the heap's own name for them, most bytes first.
