@@ -180,15 +180,7 @@ const SECTIONS = [['summary', 'Summary', summary], ['time', 'Time', timeSection]
   ['functions', 'Functions', functionsSection], ['stacks', 'Stacks', stacksTable], ['sizes', 'Sizes', sizesTable], ['about', 'About', aboutSection]];
 
 theme();
-byId('nav').replaceChildren(...SECTIONS.map(([id, label]) => el('a', { href: `#${id}` }, label)));
-for (const [id, , make] of SECTIONS) {
-  // One broken section must not take the others with it; it says so where it would have stood.
-  try {
-    byId(`${id}-body`).replaceChildren(...make());
-  } catch (error) {
-    console.error(error);
-    byId(`${id}-body`).replaceChildren(el('p', { class: 'notice' }, `This section could not be drawn: ${error.message}`));
-  }
-}
-byId('footer').textContent = `Made by ${page.writer}. Everything is in this file; nothing is loaded from elsewhere.`;
+sectionLinks(SECTIONS);
+SECTIONS.forEach(fillSection);
+footer();
 document.documentElement.dataset.ready = 'true';

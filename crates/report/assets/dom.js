@@ -156,3 +156,22 @@ function redrawn(node, draw) {
   }).observe(node);
   document.addEventListener('themechange', draw);
 }
+
+// Sections of a page: [id, label, make]. One broken section must not take the others with it; it says so where it would
+// have stood.
+function fillSection([id, , make]) {
+  try {
+    byId(`${id}-body`).replaceChildren(...make(page));
+  } catch (error) {
+    console.error(error);
+    byId(`${id}-body`).replaceChildren(el('p', { class: 'notice' }, `This section could not be drawn: ${error.message}`));
+  }
+}
+
+function sectionLinks(sections) {
+  byId('nav').replaceChildren(...sections.map(([id, label]) => el('a', { href: `#${id}` }, label)));
+}
+
+function footer() {
+  byId('footer').textContent = `Made by ${page.writer}. Everything is in this file; nothing is loaded from elsewhere.`;
+}

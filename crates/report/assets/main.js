@@ -114,18 +114,8 @@ const SECTIONS = [
   ['about', 'About', about],
 ];
 
-// One broken section must not take the others with it; it says so where it would have stood.
-function fillSection([id, , make]) {
-  try {
-    byId(`${id}-body`).replaceChildren(...make(page));
-  } catch (error) {
-    console.error(error);
-    byId(`${id}-body`).replaceChildren(el('p', { class: 'notice' }, `This section could not be drawn: ${error.message}`));
-  }
-}
-
 function navigation() {
-  byId('nav').replaceChildren(...SECTIONS.map(([id, label]) => el('a', { href: `#${id}` }, label)));
+  sectionLinks(SECTIONS);
   const links = new Map([...byId('nav').children].map((link) => [link.getAttribute('href').slice(1), link]));
   const observer = new IntersectionObserver((entries) => {
     for (const entry of entries) {
@@ -179,7 +169,7 @@ choices.on(['kind', 'cost', 'finding'], () => {
 SECTIONS.forEach(fillSection);
 if (choices.section) choices.show();
 if (choices.get('finding')) showFinding();
-byId('footer').textContent = `Made by ${page.writer}. Everything is in this file; nothing is loaded from elsewhere.`;
+footer();
 window.addEventListener('beforeprint', () => document.querySelectorAll('.findings details').forEach((details) => { details.open = true; }));
 document.documentElement.dataset.ready = 'true';
 // The numbers of ranges are unpacked once the page is seen; what needs them is drawn anew.

@@ -62,15 +62,7 @@ function aboutSection() {
 const SECTIONS = [['summary', 'Summary', summary], ['space', 'Space', spaceSection], ['time', 'Time', timeSection], ['asked', 'Requests', askedSection], ['about', 'Assumptions', aboutSection]];
 
 theme();
-byId('nav').replaceChildren(...SECTIONS.map(([id, label]) => el('a', { href: `#${id}` }, label)));
-for (const [id, , make] of SECTIONS) {
-  // One broken section must not take the others with it; it says so where it would have stood.
-  try {
-    byId(`${id}-body`).replaceChildren(...make());
-  } catch (error) {
-    console.error(error);
-    byId(`${id}-body`).replaceChildren(el('p', { class: 'notice' }, `This section could not be drawn: ${error.message}`));
-  }
-}
-byId('footer').textContent = `Made by ${page.writer}. Everything is in this file; nothing is loaded from elsewhere.`;
+sectionLinks(SECTIONS);
+SECTIONS.forEach(fillSection);
+footer();
 document.documentElement.dataset.ready = 'true';
