@@ -18,6 +18,7 @@ mod oracle;
 mod shapes;
 
 use heaplab_heap::Collection;
+use heaplab_node::NodeError;
 use oracle::{Real, Setting, blocks, equal, line};
 use shapes::{Length, SHAPES, Step, workload};
 
@@ -48,7 +49,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let setting = Setting { node, compact, strategy, gc, limit_mb };
             all += 1;
             if asked("least") {
-                let [real, ours] = setting.least_limits(&steps)?;
+                let [real, ours] = least_limits(&setting, &steps)?;
                 println!("{shape} {strategy}: least limit {real} MB real, {ours} MB ours");
                 same += u32::from(real == ours);
                 continue;
@@ -109,4 +110,30 @@ fn print(at: usize, real: &Collection, ours: &Collection) {
             }
         }
     }
+}
+
+/// The least limits in MB, up to the setting's, under which the real V8 and this heap finish.
+fn least_limits(setting: &Setting<'_>, steps: &[Step]) -> Result<[usize; 2], NodeError> {
+    let unlimited = setting.real(steps)?;
+    let mut failed = None;
+    let with = |limit_mb| Setting { limit_mb, ..*setting };
+    let real = least(setting.limit_mb, |limit_mb| match with(limit_mb).real(steps) {
+        Ok(_) => true,
+        Err(NodeError::OutOfMemory { .. }) => false,
+        Err(other) => failed.replace(other).is_some(),
+    });
+    let ours = least(setting.limit_mb, |limit_mb| {
+        shapes::try_run(&mut with(limit_mb).heap(&unlimited), steps, false).is_ok()
+    });
+    failed.map_or(Ok([real, ours]), Err)
+}
+
+/// The least number up to `most` that suffices, as `most` does.
+fn least(most: usize, mut suffices: impl FnMut(usize) -> bool) -> usize {
+    let (mut fails, mut enough) = (0, most);
+    while enough - fails > 1 {
+        let middle = usize::midpoint(fails, enough);
+        if suffices(middle) { enough = middle } else { fails = middle }
+    }
+    enough
 }

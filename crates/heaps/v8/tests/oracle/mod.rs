@@ -79,7 +79,7 @@ impl Setting<'_> {
 
     /// The heap as the real one was: with the same free percentages for emptying pages, and with
     /// the limit less the part that Node's own objects take.
-    fn heap(&self, real: &Real) -> V8Heap {
+    pub fn heap(&self, real: &Real) -> V8Heap {
         let version = facts::VERSIONS.iter().find(|version| version.node == self.node);
         let version = version.expect("a version that this heap has");
         let strategy = &strategy::released()[self.strategy].name;
@@ -116,33 +116,6 @@ impl Setting<'_> {
         }
         all
     }
-
-    /// The least limits in MB, up to this setting's, under which the real V8 and this heap finish.
-    pub fn least_limits(&self, steps: &[Step]) -> Result<[usize; 2], heaplab_node::NodeError> {
-        let unlimited = self.real(steps)?;
-        let mut failed = None;
-        let real =
-            least(self.limit_mb, |limit_mb| match (Setting { limit_mb, ..*self }.real(steps)) {
-                Ok(_) => true,
-                Err(heaplab_node::NodeError::OutOfMemory { .. }) => false,
-                Err(other) => failed.replace(other).is_some(),
-            });
-        let ours = least(self.limit_mb, |limit_mb| {
-            let mut heap = Setting { limit_mb, ..*self }.heap(&unlimited);
-            shapes::try_run(&mut heap, steps, false).is_ok()
-        });
-        failed.map_or(Ok([real, ours]), Err)
-    }
-}
-
-/// The least number up to `most` that suffices, as `most` does.
-fn least(most: usize, mut suffices: impl FnMut(usize) -> bool) -> usize {
-    let (mut fails, mut enough) = (0, most);
-    while enough - fails > 1 {
-        let middle = usize::midpoint(fails, enough);
-        if suffices(middle) { enough = middle } else { fails = middle }
-    }
-    enough
 }
 
 /// A workload's results in a real Node.
