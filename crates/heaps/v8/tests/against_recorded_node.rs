@@ -44,7 +44,7 @@ fn real(recorded: &str, shape: &str, strategy: usize) -> Vec<Vec<u64>> {
 }
 
 /// Committed and used bytes of a line, before and after.
-fn pages(line: &Vec<u64>) -> [u64; 4] {
+fn pages(line: &[u64]) -> [u64; 4] {
     [line[1], line[2], line[4], line[5]]
 }
 
@@ -69,8 +69,10 @@ fn pages_and_objects_are_as_many() {
     });
     for (version, compact, recorded, strategy) in never.chain(always) {
         for shape in SHAPES {
-            let real: Vec<_> = real(recorded, shape, strategy).iter().map(pages).collect();
-            let ours: Vec<_> = ours(shape, strategy, version, compact).iter().map(pages).collect();
+            let real: Vec<_> =
+                real(recorded, shape, strategy).iter().map(|line| pages(line)).collect();
+            let ours: Vec<_> =
+                ours(shape, strategy, version, compact).iter().map(|line| pages(line)).collect();
             assert_eq!(ours, real, "{version} {compact} {shape} {strategy}");
         }
     }

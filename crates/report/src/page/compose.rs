@@ -54,8 +54,8 @@ pub fn html(page: &Page) -> String {
     composed(TEMPLATE, name, &[STYLE], &[&SHARED_SCRIPTS[..], &SCRIPTS[..]].concat(), &data)
 }
 
-/// Ways of writing text as markup, of running it, or of loading something. No script has them: names
-/// from a recording stay data, and a page is whole by itself.
+/// Ways of writing text as markup, of running it, or of loading something. No script has them:
+/// names from a recording stay data, and a page is whole by itself.
 const FORBIDDEN: [&str; 10] = [
     "innerHTML",
     "outerHTML",

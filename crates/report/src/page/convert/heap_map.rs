@@ -290,7 +290,7 @@ mod tests {
         let earlier = vec![moment.clone(); limits::PAGES_OF_MOMENTS / limits::MAPPED_PAGES + 1];
         let source =
             HeapAt { heap: "h".into(), collections: Vec::new(), earlier, peak: None, last: moment };
-        let pages = pages(&[source.clone()], &mut left_out).remove(0);
+        let pages = pages(std::slice::from_ref(&source), &mut left_out).remove(0);
         let space = &pages.moments[0].spaces[0];
         assert_eq!((space.pages.len(), space.more_pages), (limits::MAPPED_PAGES, 5));
         assert_eq!(pages.moments.len(), source.moments().len() - 2);
