@@ -164,3 +164,40 @@ fn a_wrong_command_line_is_2_and_a_missing_recording_is_1() {
         "{help}"
     );
 }
+
+/// Heaps that ran the workload: each is described, a table puts the smallest first, the page has
+/// all of them, and errors name a heap as it was typed.
+#[test]
+fn pages_of_several_heaps_are_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let generated = "sizes=web,lifetimes=random,births=60000,slots=20000,seed=3,collect=15000";
+    let made = heaplab(folder.path(), &["generate", generated, "-o", "w.heaplab"]);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let report = |more: &[&str]| {
+        let answer = heaplab(folder.path(), &[&["report", "w.heaplab", "--on"], more].concat());
+        let [said, complained] = [answer.stdout, answer.stderr]
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        (answer.status.code(), said, complained)
+    };
+    let (code, said, complained) =
+        report(&["v8:single-page,semi_space=512k,v8:many,semi_space=512k"]);
+    assert_eq!(code, Some(0), "{complained}");
+    let table = said.rsplit_once("committed").expect("a table of both heaps").1;
+    let places = ["v8:many,", "v8:single-page,"].map(|heap| table.find(heap).expect(heap));
+    assert!(places[0] < places[1], "the smallest first: {said}");
+
+    let at_one = ["v8:many,v8:legacy", "--at", "collection:1", "--html", "p.html"];
+    let (code, _, complained) = report(&at_one);
+    assert_eq!(code, Some(0), "{complained}");
+    let page = std::fs::read_to_string(folder.path().join("p.html")).unwrap();
+    assert!(page.contains(r#""heap":"v8:many""#) && page.contains(r#""heap":"v8:legacy""#));
+
+    let (code, _, complained) = report(&["v8:many,limit=512k,semi_space=512k", "--html", "q.html"]);
+    assert_eq!(code, Some(1), "{complained}");
+    assert!(
+        complained.contains("v8:many,limit=512k,semi_space=512k: out of memory"),
+        "{complained}"
+    );
+    let (code, _, complained) = report(&["v8:many,glibc"]);
+    assert!(code != Some(0) && complained.contains("glibc does not tell"), "{complained}");
+}

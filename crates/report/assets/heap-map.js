@@ -24,9 +24,11 @@ function heapPagesParts(heaps) {
   return [drawn.length > 1 ? el('h3', {}, `The pages of ${drawn.length} heaps`) : null, slider, compared, ...drawn.flatMap((heap) => heap.parts)].filter(Boolean);
 }
 
-// The moments of all heaps in the order of births: one heap's by their places, because two can follow one birth.
+// The moments of all heaps in the order of births. One heap's stand by their places, because two can follow one birth; one
+// moment a heap (a collection's number) is one step.
 function stepsOf(heaps) {
-  if (heaps.length === 1) return heaps[0].moments.map((map, index) => ({ at: () => index, said: map.moment }));
+  const most = Math.max(...heaps.map((heap) => heap.moments.length));
+  if (heaps.length === 1 || most === 1) return Array.from({ length: most }, (_, index) => ({ at: () => index, said: heaps[0].moments[index].moment }));
   const bornAt = (map) => map.births ?? Infinity;
   const births = [...new Set(heaps.flatMap((heap) => heap.moments.map(bornAt)))].sort((a, b) => a - b);
   return births.map((born) => ({
@@ -42,7 +44,7 @@ function drawnHeap({ heap, moments, collections }) {
   drawn.show = (at) => {
     const index = at(moments);
     drawn.map = moments[index] ?? null;
-    shown.replaceChildren(...(drawn.map ? [note(drawn.map.moment), ...heapMapParts({ ...drawn.map, colours })] : [empty('This heap had not collected yet.')]));
+    shown.replaceChildren(...(drawn.map ? [note(drawn.map.moment), ...heapMapParts({ ...drawn.map, colours })] : [empty('No earlier moment of this heap is drawn.')]));
   };
   const charts = collections ? [collectionChart(collections), categoryChart(collections, colours)].filter(Boolean) : [];
   drawn.parts = [el('h3', {}, `The pages of ${heap}`), ...charts, shown];
@@ -53,14 +55,15 @@ function comparedHeaps(drawn) {
   const sum = (row, of) => (row.map ? row.map.spaces.reduce((total, space) => total + of(space), 0) : 0);
   const live = (row) => sum(row, (space) => space.live_bytes);
   const vacant = (row) => sum(row, (space) => space.vacant_bytes);
+  const committed = (row) => live(row) + vacant(row);
   const bytes = (title, value) => ({ title, numeric: true, value, cell: (row) => (row.map ? bytesNode(value(row)) : '–') });
   return sortable('The heaps at this moment', [
-    { title: 'Heap', class: 'wide', value: (row) => row.heap, cell: (row) => [row.heap, el('span', { class: 'where' }, row.map?.moment ?? 'before its first collection')] },
+    { title: 'Heap', class: 'wide', value: (row) => row.heap, cell: (row) => [row.heap, el('span', { class: 'where' }, row.map?.moment ?? 'no earlier moment is drawn')] },
     { title: 'Pages', numeric: true, value: (row) => sum(row, (space) => space.pages.length + space.more_pages), cell: (row) => formatCount(sum(row, (space) => space.pages.length + space.more_pages)) },
-    bytes('Bytes', (row) => live(row) + vacant(row)),
+    bytes('Committed', committed),
     bytes('In blocks', live),
     bytes('Vacant', vacant),
-  ], drawn, { noun: 'heap' });
+  ], [...drawn].sort((a, b) => committed(a) - committed(b)), { noun: 'heap' });
 }
 
 // A page of the heap calls a category's blocks "(free, 24 to 31 bytes)", a collection "24 to 31 bytes".

@@ -177,7 +177,7 @@ pub fn text(heaps: &[HeapAt], columns: usize) -> String {
             let names = vec![heap.heap.clone(), words::count(sums.pages)];
             [names, bytes.map(words::bytes).to_vec()].concat()
         });
-        let headings = ["heap", "pages", "bytes", "in blocks", "vacant"];
+        let headings = ["heap", "pages", "committed", "in blocks", "vacant"];
         out += &format!("{}\n\n", ruled(Ruling::EveryRow, headings, rows, 1, columns));
     }
     out + "The pages as a picture: --html FILE\n"
