@@ -2,10 +2,10 @@
 //!
 //! Most of the time of a fast reader goes into first touches of fresh memory. A column is therefore
 //! asked for as zeros (the system's pages are zero already, so that nothing is written twice), and
-//! large ones get huge pages where those are cheap (`huge`). Lengths come from a header and must
-//! have been bounded by the file's size before.
+//! large ones get their pages in one call (`populate`). Lengths come from a header and must have
+//! been bounded by the file's size before.
 
-mod huge;
+mod populate;
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ pub(crate) type Column<'a, T> = Cow<'a, [T]>;
 /// A column of zeros.
 pub(crate) fn zeroed<T: Zero>(len: usize) -> Vec<T> {
     let mut column = vec![T::ZERO; len];
-    huge::back(&mut column);
+    populate::populate(&mut column);
     column
 }
 
@@ -85,7 +85,7 @@ impl Bits {
         Bits { words: zeroed(len.div_ceil(64)) }
     }
 
-    /// Zeroed bits of which only few pages will be touched: no huge pages.
+    /// Zeroed bits of which only few pages will be touched: not populated.
     pub fn sparse(len: usize) -> Self {
         Bits { words: vec![0; len.div_ceil(64)] }
     }
