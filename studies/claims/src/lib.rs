@@ -57,6 +57,8 @@ pub enum Verdict {
     Partly,
     /// It does not hold on the measured workloads.
     Differs,
+    /// The document asks, and gives no figure.
+    NoFigure,
     /// Needs a part of heaplab that does not exist yet, or a system that cannot be run.
     Open,
 }
