@@ -40,6 +40,10 @@ impl Running {
         Running { child, pid }
     }
 
+    fn signal(&self, name: &str) {
+        assert!(Command::new("kill").args([name, &self.pid]).status().unwrap().success());
+    }
+
     fn end(mut self) {
         drop(self.child.stdin.take());
         assert!(self.child.wait().unwrap().success());
@@ -238,4 +242,24 @@ fn a_recording_shows_who_names_no_block_and_who_names_one_twice() {
     assert!(plain.status.success());
     fails(here, &["about", "plain.heaplab"], 1, "heaplab record --dmd");
     assert!(json(here, &["report", "plain.heaplab", "--json"]).get("dark_matter").is_none());
+}
+
+/// The program is stopped, so that the question waits in its socket, and then killed.
+#[test]
+fn a_program_that_dies_while_it_is_asked_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut running = Running::start(&mut Command::new(example()));
+    running.signal("-STOP");
+    let mut asking = Command::new(env!("CARGO_BIN_EXE_heaplab"));
+    asking.args(["about", &running.pid, "--save", "it.json"]).current_dir(folder.path());
+    let asking = asking.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Whether the question has come or comes too late, there is no answer.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    running.signal("-KILL");
+    running.child.wait().unwrap();
+    let output = asking.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains(&format!("process {}", running.pid)), "{said}");
+    assert!(!folder.path().join("it.json").exists(), "no half of a file");
 }
