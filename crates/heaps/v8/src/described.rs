@@ -80,7 +80,7 @@ struct DescribedRoom {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "expected a table with a search and its condition")]
 struct DescribedSwitch {
     search: Search,
     pressure_percent: Option<usize>,
@@ -413,6 +413,7 @@ mod tests {
             step("from = 24, look = \"all\", own_category = 24, request_bytes_max = 64")
                 .contains("several conditions")
         );
+        assert!(of("search = \"precise\"\nswitch = 3").contains("a table with a search and its"));
         let switch = |text: &str| of(&format!("search = \"precise\"\nswitch = {{ {text} }}"));
         assert!(switch("search = \"precise\"").contains("one of pressure_percent and"));
         assert!(
