@@ -26,13 +26,8 @@ pub fn table(study: &Study, outcomes: &[Outcome], columns: usize) -> String {
     let unmeasured = outcomes.iter().filter(|outcome| is_of_then(outcome)).count();
     let count =
         |verdict| outcomes.iter().filter(|outcome| outcome.claim.verdict == verdict).count();
-    let verdicts = [
-        Verdict::Reproduced,
-        Verdict::Partly,
-        Verdict::Differs,
-        Verdict::NoFigure,
-        Verdict::Open,
-    ];
+    let verdicts =
+        [Verdict::Reproduced, Verdict::Partly, Verdict::Differs, Verdict::NoFigure, Verdict::Open];
     let counts: Vec<_> =
         verdicts.map(|verdict| format!("{} {}", count(verdict), word(verdict))).into();
     let claims = if outcomes.len() == 1 { "claim" } else { "claims" };
