@@ -31,7 +31,9 @@ pub fn table(study: &Study, outcomes: &[Outcome], columns: usize) -> String {
     let counts: Vec<_> =
         verdicts.map(|verdict| format!("{} {}", count(verdict), word(verdict))).into();
     let claims = if outcomes.len() == 1 { "claim" } else { "claims" };
-    text.push_str(&format!("\n{} {claims}: {}\n", outcomes.len(), counts.join(", ")));
+    let counts = format!("{} {claims}: {}", outcomes.len(), counts.join(", "));
+    text.push('\n');
+    text.push_str(&labelled("", &counts, columns));
     if unmeasured > 0 {
         text.push_str(&labelled(
             "",
