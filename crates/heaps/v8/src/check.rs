@@ -243,14 +243,27 @@ impl Heap for V8Heap {
     }
 }
 
+/// The free bytes of a page that waits to be swept: on no list, dead objects included.
+const UNSWEPT: &str = "(not swept)";
+
 /// Parts of a page of old space, for a walk: runs of objects, free blocks by category, waste, the
-/// linear area.
+/// linear area. A page that waits to be swept has live objects and the rest.
 pub fn page_parts(parts: &Parts, page: u32, out: &mut Vec<Part>) {
     let Ok(found) = walk_page(parts, page) else { return };
     let strategy = &parts.old.strategy;
+    let (books, first) = (&parts.old.pages[page], parts.old.pages.start(page));
     let mut run: Option<(usize, usize)> = None;
     for (at, bytes, kind) in found {
         let name = match kind {
+            _ if books.unswept && !books.is_marked(at - first) => {
+                // Sweeping makes one block of neighbours.
+                let before = out.last_mut().filter(|part| part.name == UNSWEPT && run.is_none());
+                if let Some(before) = before.filter(|before| before.addresses.end == at) {
+                    before.addresses.end += bytes;
+                    continue;
+                }
+                UNSWEPT.into()
+            }
             Kind::Free if bytes < strategy.minimum_block() => "(waste)".into(),
             Kind::Free => strategy.category_name(strategy.category(bytes)),
             Kind::Filler => "(linear area)".into(),
@@ -293,6 +306,28 @@ mod tests {
         heap.parts.old.complete_sweeping();
         heap.check_deep().unwrap();
         heap
+    }
+
+    #[test]
+    fn dead_objects_of_unswept_pages_are_no_blocks() {
+        let mut heap = V8Heap::new(Spec::parse("many,compact=never,shape=plain").unwrap()).unwrap();
+        let mut world = Witness::new(SLOTS);
+        for slot in 0..SLOTS {
+            let birth = Birth { slot, size: 400, align: 1, origin: Origin::Runtime, old: true };
+            let born = heap.allocate(birth, &mut world).unwrap();
+            world.born(slot, born, 400);
+        }
+        (0..SLOTS).filter(|slot| slot % 4 != 0).for_each(|slot| world.died(slot));
+        heap.collect(Ask::Full, &mut world).unwrap();
+        let parts = heap.walk().unwrap();
+        let bytes = |role: heaplab_heap::Role, name: &str| -> u64 {
+            let of = parts.iter().filter(|part| part.role == role && part.name == name);
+            of.map(Part::own_bytes).sum()
+        };
+        let used = heap.collections().last().unwrap().after.used_bytes;
+        let unswept = bytes(heaplab_heap::Role::Vacant, UNSWEPT);
+        assert_eq!(bytes(heaplab_heap::Role::Blocks, "blocks"), used);
+        assert!(unswept > 2 * used, "{unswept} not swept, {used} used");
     }
 
     /// A page and a category of it with two nodes or more.
