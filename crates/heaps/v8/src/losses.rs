@@ -9,6 +9,7 @@ use crate::check::free_by_page;
 use crate::heap::V8Heap;
 use crate::strategy::{Look, Step, Strategy};
 use heaplab_heap::Origin;
+use heaplab_text::words;
 
 /// A loss below this part of the committed bytes is not reported.
 const TOLD_PERMILLE: u64 = 5;
@@ -46,24 +47,24 @@ pub fn losses(heap: &V8Heap) -> Vec<String> {
         let unswept = unswept(heap);
         let text = format!(
             "{} on {} were never swept while {} new: a refill sweeps one page at most before it adds one.",
-            text(unswept.bytes),
-            plural(unswept.pages, "page", "pages"),
-            plural(added, "page was", "pages were"),
+            words::bytes(unswept.bytes),
+            words::plural(unswept.pages, "page"),
+            were(added),
         );
         said.push((unswept.bytes, text));
     }
     let holes = format!(
         "{} in holes under {} bytes on {} are on no list until their pages are swept again.",
-        text(waste.bytes),
+        words::bytes(waste.bytes),
         strategy.minimum_block(),
-        plural(waste.pages, "page", "pages"),
+        words::plural(waste.pages, "page"),
     );
     said.push((waste.bytes, holes));
     let (_, rounding) =
         old.segregated.as_ref().map_or((0, 0), |cells| cells.free_and_waste_bytes());
     let classes = format!(
         "{} are lost to size classes: what objects leave of their cells, and cells of their spans.",
-        text(rounding as u64)
+        words::bytes(rounding as u64)
     );
     said.push((rounding as u64, classes));
     said.retain(|(bytes, _)| *bytes * 1000 >= committed * TOLD_PERMILLE && *bytes > 0);
@@ -96,10 +97,11 @@ fn unused(strategy: &Strategy, category: usize, blocks: Blocks, added: u64) -> O
         .get(category + 1)
         .map_or(String::from("and more"), |next| format!("to {}", next - crate::facts::WORD_BYTES));
     Some(format!(
-        "{} in {count} holes of {from} {to} bytes on {} stay unused while {} new: {rule}.",
-        text(bytes),
-        plural(pages, "page", "pages"),
-        plural(added, "page was", "pages were"),
+        "{} in {} holes of {from} {to} bytes on {} stay unused while {} new: {rule}.",
+        words::bytes(bytes),
+        words::count(count),
+        words::plural(pages, "page"),
+        were(added),
     ))
 }
 
@@ -132,17 +134,9 @@ fn rule(strategy: &Strategy, category: usize) -> Option<String> {
     })
 }
 
-fn plural(count: u64, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
-}
-
-/// Bytes with three digits or so.
-fn text(bytes: u64) -> String {
-    match bytes {
-        0..10_000 => format!("{bytes} bytes"),
-        10_000..10_000_000 => format!("{:.1} KiB", bytes as f64 / 1024.0),
-        _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
-    }
+/// "1 page was", "1,024 pages were".
+fn were(pages: u64) -> String {
+    format!("{} {}", words::plural(pages, "page"), if pages == 1 { "was" } else { "were" })
 }
 
 #[cfg(test)]
