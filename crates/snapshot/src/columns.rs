@@ -85,7 +85,7 @@ impl Bits {
         Bits { words: zeroed(len.div_ceil(64)) }
     }
 
-    /// Zeroed bits of which only few pages will be touched: not populated.
+    /// Zeroed bits, not populated: the caller touches few of their pages.
     pub fn sparse(len: usize) -> Self {
         Bits { words: vec![0; len.div_ceil(64)] }
     }
