@@ -1,10 +1,11 @@
 //! Two passes over the events: the first finds the last time that reporters were asked, the second
 //! divides the blocks of that time.
 
-use crate::{Blocks, DarkMatter, DarkMatterError, Group, List};
+use crate::{Blocks, DarkMatter, DarkMatterError, Group};
 use heaplab_trace::tables::Tables;
 use heaplab_trace::{Event, EventSource, Flags, Op, StackId, TraceError};
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
 
 /// The mark before reporters are asked (crates/preload/c/reports.c).
 pub const ASKED: &str = heaplab_trace::REPORTERS_ASKED;
@@ -198,19 +199,23 @@ impl Found {
         }
         let mut found = DarkMatter { live: all, set_aside: self.set_aside, ..Default::default() };
         let frames = |stack| reporters_frames(tables, stack);
+        // Stacks that differ only in frames left out are one group.
+        let mut by_text: BTreeMap<(Vec<String>, Vec<Vec<String>>), Blocks> = BTreeMap::new();
         for ((stack, reports), blocks) in groups {
-            let list = match reports.len() {
+            let reported_at = reports.into_iter().map(frames).collect();
+            by_text.entry((frames_of(tables, stack), reported_at)).or_default().add(blocks);
+        }
+        for ((allocated_at, reported_at), blocks) in by_text {
+            let list = match reported_at.len() {
                 0 => &mut found.unreported,
                 1 => &mut found.once,
                 _ => &mut found.twice,
             };
             list.blocks.add(blocks);
-            let (allocated_at, reported_at) =
-                (frames_of(tables, stack), reports.into_iter().map(frames).collect());
             list.groups.push(Group { blocks, allocated_at, reported_at });
         }
         for list in [&mut found.unreported, &mut found.once, &mut found.twice] {
-            list.sort();
+            list.groups.sort_by_key(|group| Reverse(group.blocks.usable_bytes));
         }
         found.of_nothing =
             self.of_nothing.into_iter().map(|(stack, count)| (count, frames(stack))).collect();
@@ -224,17 +229,6 @@ impl Blocks {
         self.count += more.count;
         self.usable_bytes = self.usable_bytes.saturating_add(more.usable_bytes);
         self.slop_bytes = self.slop_bytes.saturating_add(more.slop_bytes);
-    }
-}
-
-impl List {
-    fn sort(&mut self) {
-        self.groups.sort_by(|a, b| {
-            let larger = b.blocks.usable_bytes.cmp(&a.blocks.usable_bytes);
-            larger.then_with(|| {
-                (&a.allocated_at, &a.reported_at).cmp(&(&b.allocated_at, &b.reported_at))
-            })
-        });
     }
 }
 
