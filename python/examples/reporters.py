@@ -7,7 +7,6 @@ standard input does. `heaplab record --python --dmd -o app.heaplab -- python pyt
 import os
 import sys
 
-import heaplab
 from heaplab import reporter
 
 
@@ -42,7 +41,7 @@ reporter.register(report)
 reporter.register(report_journal)
 reporter.on_pressure(index.clear)
 reporter.serve()
-heaplab.mark("loaded")
+reporter.mark("loaded")
 print(f"heaplab about {os.getpid()}", flush=True)
 sys.stdin.read()
 print(f"{len(forgotten)} blocks were forgotten")

@@ -125,6 +125,13 @@ def test_a_program_is_asked_and_pressed():
         assert stat.S_IMODE(path.stat().st_mode) == 0o600 and stat.S_IMODE(path.parent.stat().st_mode) == 0o700
         change = json.loads(_heaplab("pressure", pid, "--json"))["processes"][0]["explicit"]
         assert _amount(change, "store/index") < -5_000, change
+        # The example has set a mark before.
+        since = json.loads(_heaplab("about", pid, "--since", "loaded", "--json"))
+        assert _amount(since["processes"][0]["explicit"], "store/index") == _amount(change, "store/index")
+        then = json.loads(_heaplab("about", pid, "--at", "loaded", "--json"))
+        assert then["marks"][0]["name"] == "loaded"
+        assert _amount(then["processes"][0]["explicit"], "store/texts/malloc") == _amount(explicit, "store/texts/malloc")
+        assert "no mark is called warm; it has loaded" in _heaplab("about", pid, "--at", "warm", code=1)
     assert _socket(pid) is None, "the socket goes with the program"
 
 

@@ -5,7 +5,7 @@
 
 use crate::saved::BYTES_MAX;
 use crate::{AboutError, Saved};
-use heaplab_reporter::{PRESSURE, REPORT, peer, socket_path};
+use heaplab_reporter::{AT, PRESSURE, REPORT, peer, socket_path};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
@@ -18,6 +18,14 @@ use std::time::{Duration, Instant};
 /// The process is not there, is somebody else's, has no reporters, ends or takes too long.
 pub fn report(pid: u32, patience: Duration) -> Result<Saved, AboutError> {
     ask(pid, REPORT, patience)
+}
+
+/// Asks process `pid` for its reports at `mark`, which the program has set.
+///
+/// # Errors
+/// As [`report`]; [`AboutError::Refused`] names the program's marks if none has this name.
+pub fn at(pid: u32, mark: &str, patience: Duration) -> Result<Saved, AboutError> {
+    ask(pid, &format!("{AT}{}", mark.replace(char::is_control, " ")), patience)
 }
 
 /// Lets process `pid` drop what it can make again, and asks for its reports then.

@@ -27,6 +27,6 @@ mod watch;
 
 pub use error::AboutError;
 pub use model::{Model, Process};
-pub use saved::{Report, Saved};
+pub use saved::{Mark, Report, Saved};
 pub use tree::Node;
 pub use watch::Watch;

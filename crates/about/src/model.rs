@@ -2,7 +2,7 @@
 //! and in words what cannot be true.
 
 use crate::tree::{Growing, Node};
-use crate::{Report, Saved};
+use crate::{Mark, Report, Saved};
 use heaplab_reporter::{Kind, Units};
 use heaplab_text::words;
 use serde::Serialize;
@@ -25,6 +25,8 @@ pub struct Model {
     pub is_difference: bool,
     /// What the program said beside its reports.
     pub errors: Vec<String>,
+    /// Marks that the running program has set, oldest first.
+    pub marks: Vec<Mark>,
 }
 
 /// One process.
@@ -73,6 +75,7 @@ impl Model {
             readings: 1,
             is_difference,
             errors: saved.said.errors.clone(),
+            marks: saved.said.marks.clone(),
         }
     }
 

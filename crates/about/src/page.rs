@@ -50,6 +50,34 @@ fn whole(head: &str, title: &str, body: &str) -> String {
     )
 }
 
+/// Buttons that choose a mark of the running program: its tree then (`at`), or the changes since
+/// (`since`); empty texts: now. Nothing if the program has set no mark.
+pub fn marks(model: &Model, at: &str, since: &str) -> String {
+    if model.marks.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from("<nav>");
+    for (name, title, nothing, chosen) in
+        [("at", "Memory", "now", at), ("since", "Changes since", "nothing", since)]
+    {
+        push(&mut out, format_args!("<span>{title}</span>"));
+        let marks = model.marks.iter().map(|mark| mark.name.as_str());
+        for mark in std::iter::once("").chain(marks) {
+            let (label, value) = (if mark.is_empty() { nothing } else { mark }, escaped(mark));
+            let (label, pressed) = (escaped(&one_line(label)), mark == chosen);
+            push(
+                &mut out,
+                format_args!(
+                    "<button name=\"{name}\" value=\"{value}\" \
+                     aria-pressed=\"{pressed}\">{label}</button>"
+                ),
+            );
+        }
+    }
+    out.push_str("</nav>");
+    out
+}
+
 /// All processes of the model.
 pub fn body(model: &Model) -> String {
     let mut out = String::new();
@@ -57,7 +85,11 @@ pub fn body(model: &Model) -> String {
         section(&mut out, model, process);
     }
     if model.processes.is_empty() {
-        out.push_str("<p>There is nothing to show.</p>");
+        out.push_str(if model.is_difference {
+            "<p>Nothing differs.</p>"
+        } else {
+            "<p>There is nothing to show.</p>"
+        });
     }
     sentences(&mut out, &model.errors);
     if !model.has_usable_size {

@@ -41,7 +41,7 @@ pub struct Report {
 }
 
 /// A reading, or the difference of two.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Saved {
     version: u32,
     /// Whether bytes on the heap include what the allocator rounds up.
@@ -55,7 +55,7 @@ pub struct Saved {
 }
 
 /// What a program of ours says beside its reports.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct Said {
     /// Reporters that failed, as sentences.
     #[serde(default)]
@@ -63,6 +63,18 @@ pub struct Said {
     /// After memory pressure: how many callbacks ran.
     #[serde(default)]
     pub callbacks: Option<u64>,
+    /// Marks that the program has set and still has the reports of, oldest first.
+    #[serde(default)]
+    pub marks: Vec<Mark>,
+}
+
+/// A moment that the program has named.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Mark {
+    /// Its name.
+    pub name: String,
+    /// Seconds between it and the reading.
+    pub seconds_ago: f64,
 }
 
 /// A file may be a crash report of Firefox, with the reports in it.

@@ -1,6 +1,6 @@
 //! The model in a terminal: amounts, percentages and the tree, the largest first.
 
-use crate::{Model, Node, Process};
+use crate::{Mark, Model, Node, Process};
 use heaplab_reporter::Units;
 use heaplab_text::lines::{cut, one_line};
 use heaplab_text::paint::Paint;
@@ -39,6 +39,15 @@ pub fn render(model: &Model, shown: Shown) -> String {
             "Usable sizes could not be asked: bytes on the heap are what was asked for, and slop is in \
              heap-unclassified.",
         );
+    }
+    if !model.marks.is_empty() {
+        let ago = |mark: &Mark| {
+            let since = words::duration((mark.seconds_ago * 1e9) as u64);
+            format!("{} ({since} ago)", one_line(&mark.name))
+        };
+        let marks: Vec<String> = model.marks.iter().map(ago).collect();
+        let marks = marks.join(", ");
+        out.wrapped_dim("", &format!("Marks for --at and --since: {marks}."));
     }
     out.finish()
 }

@@ -141,11 +141,32 @@ fn a_running_program_is_asked_saved_compared_and_pressed() {
     let two = json(here, &["about", pid, "--readings", "2", "--every", "0.01", "--json"]);
     assert_eq!(two["readings"], 2);
 
+    marks_are_phases(here, pid, cache);
     another_user_is_not_answered(pid);
     let gone = running.pid.clone();
     running.end();
     fails(here, &["about", &gone], 1, "there is no process");
     fails(here, &["pressure", &gone], 1, "there is no process");
+}
+
+/// The example has set a mark when its cache was full; the cache is empty now.
+fn marks_are_phases(here: &Path, pid: &str, cache: i64) {
+    let cache_of = |model: &Value| {
+        let explicit = &model["processes"][0]["explicit"];
+        child(child(explicit, "store"), "cache")["amount"].as_i64().unwrap()
+    };
+    let then = json(here, &["about", pid, "--at", "loaded", "--json"]);
+    assert_eq!(cache_of(&then), cache);
+    assert_eq!(then["marks"][0]["name"], "loaded");
+    assert!(then["marks"][0]["seconds_ago"].as_f64().unwrap() > 0.0);
+    let since = json(here, &["about", pid, "--since", "loaded", "--json"]);
+    assert_eq!((cache_of(&since), &since["is_difference"]), (-cache, &Value::Bool(true)));
+    let now = json(here, &["about", pid, "--json"]);
+    let marks = child(&now["processes"][0]["explicit"], "heaplab");
+    assert!(marks["amount"].as_i64().unwrap() > 0, "{marks}");
+    assert!(printed(here, &["about", pid]).contains("Marks for --at and --since: loaded ("));
+    fails(here, &["about", pid, "--at", "warm"], 1, "no mark is called warm; it has loaded");
+    fails(here, &["about", "before.json", "--at", "loaded"], 2, "a file has no marks");
 }
 
 /// As root, the test can be another user: `/proc` may hide the process from this user.
@@ -217,8 +238,8 @@ fn a_recording_shows_who_names_no_block_and_who_names_one_twice() {
     let first = |list: &str| found[list]["groups"][0].clone();
     assert_eq!(first("twice")["reported_at"].as_array().unwrap().len(), 2);
     assert_eq!(first("once")["blocks"]["count"], 200, "the pages");
-    // Of vec![block; 8], seven are copies.
-    assert_eq!(first("unreported")["blocks"]["count"], 7);
+    // vec![block; 8]: the block, its seven copies and the vector.
+    assert_eq!(first("unreported")["blocks"]["count"], 9);
     for list in ["unreported", "once", "twice"] {
         let stack = first(list)["allocated_at"].to_string();
         assert!(stack.contains("reporters::Store::filled"), "{list}: {stack}");

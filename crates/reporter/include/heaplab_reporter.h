@@ -49,6 +49,10 @@ void heaplab_reporter_skip(heaplab_sink *sink, const char *why);
    reported: `heaplab record --dmd` finds the others. */
 size_t heaplab_reporter_size_of(const void *block);
 
+/* Names this moment and keeps what the reporters say now, on this thread: `heaplab about PID --at
+   NAME`. The last 16 are kept. Under `heaplab record` it is HEAPLAB_MARK too. */
+void heaplab_reporter_mark(const char *name);
+
 /* Names the allocator where malloc is not the one. `allocated` gives the bytes of all blocks, or a
    negative number; it may be NULL. 0: one is named already. */
 int heaplab_reporter_allocator(size_t (*usable)(const void *block), int64_t (*allocated)(void));

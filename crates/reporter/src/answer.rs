@@ -5,10 +5,15 @@
 use crate::measure::has_usable_size;
 use crate::registry::Collected;
 use std::fmt::Write;
+use std::time::Duration;
 
 /// The collected reports as one JSON object. `callbacks`: number of pressure callbacks that ran
-/// before.
-pub(crate) fn json(collected: &Collected, callbacks: Option<usize>) -> String {
+/// before. `marks`: names of the marks that are kept, and the time since each.
+pub(crate) fn json(
+    collected: &Collected,
+    callbacks: Option<usize>,
+    marks: &[(String, Duration)],
+) -> String {
     let mut text =
         format!("{{\"version\":1,\"hasMozMallocUsableSize\":{},\"reports\":[", has_usable_size());
     let process = process();
@@ -29,10 +34,24 @@ pub(crate) fn json(collected: &Collected, callbacks: Option<usize>) -> String {
         push_string(&mut text, error);
     }
     text.push(']');
+    for (index, (name, since)) in marks.iter().enumerate() {
+        text.push_str(if index > 0 { ",{\"name\":" } else { ",\"marks\":[{\"name\":" });
+        push_string(&mut text, name);
+        push(&mut text, format_args!(",\"seconds_ago\":{:.3}}}", since.as_secs_f64()));
+    }
+    text.push_str(if marks.is_empty() { "" } else { "]" });
     if let Some(callbacks) = callbacks {
         push(&mut text, format_args!(",\"callbacks\":{callbacks}"));
     }
     text.push_str("}}\n");
+    text
+}
+
+/// Says why there is no other answer.
+pub(crate) fn refusal(why: &str) -> String {
+    let mut text = String::from("{\"refused\":");
+    push_string(&mut text, why);
+    text.push_str("}\n");
     text
 }
 

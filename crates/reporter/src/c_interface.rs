@@ -115,6 +115,16 @@ pub unsafe extern "C" fn heaplab_reporter_size_of(block: *const c_void) -> usize
     unsafe { measure::block(block) }
 }
 
+/// Sets a mark.
+///
+/// # Safety
+/// `name` is null or ends in a zero byte.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn heaplab_reporter_mark(name: *const c_char) {
+    // SAFETY: the caller's promise.
+    crate::mark(&unsafe { text(name) });
+}
+
 /// Names the program's allocator.
 ///
 /// # Safety

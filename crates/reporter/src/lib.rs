@@ -39,6 +39,7 @@
 
 mod answer;
 mod entry;
+mod marks;
 mod measure;
 mod pressure;
 mod registry;
@@ -50,9 +51,10 @@ mod system;
 #[cfg(feature = "c-interface")]
 mod c_interface;
 
+pub use marks::mark;
 pub use measure::{Measure, set_allocator};
 pub use pressure::{PressureHandle, on_pressure, relieve};
 pub use registry::{Collected, Handle, Kind, Report, Sink, Units, collect, register};
 pub use serve::{Peer, Serving, peer, serve};
 pub use size_of::SizeOf;
-pub use socket::{PRESSURE, REPORT, socket_path};
+pub use socket::{AT, PRESSURE, REPORT, socket_path};

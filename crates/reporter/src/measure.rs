@@ -6,11 +6,11 @@
 //! the usable size itself: a call of `malloc_usable_size` would make the recording say that the
 //! program uses its slop.
 
-use crate::system;
+use crate::{marks, system};
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::collections::HashSet;
-use std::ffi::c_void;
+use std::ffi::{CStr, c_char, c_void};
 use std::sync::OnceLock;
 
 /// The usable size of a block of the allocator; 0: unknown.
@@ -50,11 +50,13 @@ struct Recorder {
     report: ReportBlock,
     pass: ReportPass,
     on_mark: ReportOnMark,
+    mark: SetMark,
 }
 
 type ReportBlock = unsafe extern "C" fn(*const c_void, u32) -> usize;
 type ReportPass = unsafe extern "C" fn(u32);
 type ReportOnMark = unsafe extern "C" fn(extern "C" fn()) -> u32;
+type SetMark = unsafe extern "C" fn(*const c_char);
 
 /// Report the block too; otherwise only measure it.
 const REPORTED: u32 = 1;
@@ -67,6 +69,7 @@ fn recorder() -> Option<&'static Recorder> {
         let report = system::symbol(c"heaplab_report_block")?;
         let pass = system::symbol(c"heaplab_report_pass")?;
         let on_mark = system::symbol(c"heaplab_report_on_mark")?;
+        let mark = system::symbol(c"heaplab_mark")?;
         // SAFETY: these are the recorder's functions of these names and types
         // (crates/preload/c/reports.c).
         unsafe {
@@ -74,6 +77,7 @@ fn recorder() -> Option<&'static Recorder> {
                 report: std::mem::transmute::<*mut c_void, ReportBlock>(report.as_ptr()),
                 pass: std::mem::transmute::<*mut c_void, ReportPass>(pass.as_ptr()),
                 on_mark: std::mem::transmute::<*mut c_void, ReportOnMark>(on_mark.as_ptr()),
+                mark: std::mem::transmute::<*mut c_void, SetMark>(mark.as_ptr()),
             })
         }
     };
@@ -101,16 +105,28 @@ pub(crate) fn pass(run: impl FnOnce()) {
 pub(crate) fn watch_marks() {
     static WATCHES: OnceLock<()> = OnceLock::new();
     extern "C" fn ask() {
-        drop(crate::collect());
+        marks::recorder_asks();
+    }
+    extern "C" fn ask_at_exit() {
+        marks::forget();
+        ask();
     }
     WATCHES.get_or_init(|| {
         let Some(recorder) = recorder() else { return };
         // SAFETY: any thread may call `ask`, and `ask` never unwinds: reporters' panics are caught.
         if unsafe { (recorder.on_mark)(ask) } != 0 {
             // SAFETY: the same.
-            unsafe { libc::atexit(ask) };
+            unsafe { libc::atexit(ask_at_exit) };
         }
     });
+}
+
+/// Sets a mark in the recording, if there is one.
+pub(crate) fn mark_recording(name: &CStr) {
+    if let Some(recorder) = recorder() {
+        // SAFETY: the name ends in a zero byte.
+        unsafe { (recorder.mark)(name.as_ptr()) };
+    }
 }
 
 /// The usable size of a block of `malloc`, or of the allocator that [`set_allocator`] named.

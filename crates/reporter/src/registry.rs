@@ -1,7 +1,7 @@
 //! Reporters and their reports.
 
 use crate::entry::{self, Entry, List};
-use crate::{measure, system};
+use crate::{marks, measure, system};
 use std::sync::{Arc, Mutex};
 
 /// Most reports of a collection; the rest is counted and mentioned.
@@ -145,6 +145,11 @@ pub fn collect() -> Collected {
         entry::run_all(&REPORTERS, &mut sink, |sink, panic| {
             sink.skip(&format!("a reporter panicked: {panic}"));
         });
+        let bytes = marks::heap_bytes(&mut measure::Measure::new());
+        if bytes > 0 {
+            let description = "What the reporters said at each mark.";
+            sink.bytes("explicit/heaplab/marks", Kind::Heap, bytes as i64, description);
+        }
     });
     if sink.left_out > 0 {
         let left_out = sink.left_out;

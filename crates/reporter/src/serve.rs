@@ -5,8 +5,8 @@
 //! handlers run on the same threads as without the server.
 
 use crate::entry::locked;
-use crate::socket::{PRESSURE, REPORT, folder, socket_path};
-use crate::{answer, pressure, registry};
+use crate::socket::{AT, PRESSURE, REPORT, folder, socket_path};
+use crate::{answer, marks, pressure, registry};
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
@@ -20,7 +20,7 @@ use std::time::Duration;
 /// Time for an asker to send its question and to read the answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of a question.
-const QUESTION_BYTES: u64 = 64;
+const QUESTION_BYTES: u64 = (AT.len() + marks::NAME_BYTES_MAX + 1) as u64;
 
 /// The socket to remove at exit, and the process that owns it.
 static SOCKET: Mutex<Option<(u32, PathBuf)>> = Mutex::new(None);
@@ -123,22 +123,38 @@ fn answer_one(mut connection: UnixStream) -> io::Result<()> {
         return refuse(&mut connection, "another user's process answers nobody else");
     }
     let question = read_line(&connection)?;
+    if let Some(name) = question.strip_prefix(AT) {
+        return match marks::at(name) {
+            Some(then) => {
+                connection.write_all(answer::json(&then, None, &marks::kept()).as_bytes())
+            }
+            None => refuse(&mut connection, &no_mark(name)),
+        };
+    }
     let (callbacks, mut errors) = match question.as_str() {
         REPORT => (None, Vec::new()),
         PRESSURE => {
             let (callbacks, errors) = pressure::relieve();
             (Some(callbacks), errors)
         }
-        _ => return refuse(&mut connection, "this question is not known: report, pressure"),
+        _ => return refuse(&mut connection, "this question is not known: report, pressure, at"),
     };
     let mut collected = registry::collect();
     errors.append(&mut collected.errors);
     collected.errors = errors;
-    connection.write_all(answer::json(&collected, callbacks).as_bytes())
+    connection.write_all(answer::json(&collected, callbacks, &marks::kept()).as_bytes())
 }
 
 fn refuse(connection: &mut UnixStream, why: &str) -> io::Result<()> {
-    connection.write_all(format!("{{\"refused\":\"{why}\"}}\n").as_bytes())
+    connection.write_all(answer::refusal(why).as_bytes())
+}
+
+fn no_mark(name: &str) -> String {
+    let kept: Vec<String> = marks::kept().into_iter().map(|(name, _)| name).collect();
+    if kept.is_empty() {
+        return format!("it has set no mark, so none is called {name} (heaplab_reporter::mark)");
+    }
+    format!("no mark is called {name}; it has {}", kept.join(", "))
 }
 
 /// Reads a line, at most [`QUESTION_BYTES`] of it.

@@ -1,8 +1,9 @@
 //! The place of a program's socket, and its protocol.
 //!
-//! One question a connection: a line, [`REPORT`] or [`PRESSURE`]. The answer is one JSON object, in
-//! the form that about:memory saves and loads, with a key `heaplab` of our own (`errors`, and
-//! `callbacks` after pressure). Then the program closes the connection. An answer that is no whole
+//! One question a connection: a line, [`REPORT`], [`PRESSURE`], or [`AT`] with the name of a mark.
+//! The answer is one JSON object, in the form that about:memory saves and loads, with a key
+//! `heaplab` of our own (`errors`, `marks` if the program has set some, and `callbacks` after
+//! pressure). Then the program closes the connection. An answer that is no whole
 //! object comes from a program that died.
 //!
 //! The place depends only on the program's user, not on its environment, which the asker does not
@@ -15,6 +16,8 @@ use std::path::{Path, PathBuf};
 pub const REPORT: &str = "report";
 /// Runs the pressure callbacks, then asks for reports.
 pub const PRESSURE: &str = "pressure";
+/// With the name of a mark behind it: asks what the reporters said at this mark.
+pub const AT: &str = "at ";
 
 /// The socket of process `pid` of user `uid`, both as the program itself sees them. `root` is the
 /// root folder as the program sees it: `/`, or `/proc/PID/root` for an asker outside its container.

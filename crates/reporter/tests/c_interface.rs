@@ -1,7 +1,7 @@
 //! The header and the static library in a program in C and one in C++, and the promises of sockets:
 //! the users who may ask, the state of a fork, and the files left behind.
 
-use heaplab_reporter::{PRESSURE, REPORT, socket_path};
+use heaplab_reporter::{AT, PRESSURE, REPORT, socket_path};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
@@ -98,8 +98,14 @@ fn a_program_in_c_reports_and_leaves_nothing_behind() {
     let relieved = asked(&path, &format!("{PRESSURE}\n"));
     assert!(relieved.contains("and \u{fffd}\",\"kind\":1,\"units\":0,\"amount\":0,"), "{relieved}");
     assert!(relieved.contains("\"callbacks\":1"), "{relieved}");
+    assert!(relieved.contains(",\"marks\":[{\"name\":\"full \",\"seconds_ago\":0."), "{relieved}");
+    let then = asked(&path, &format!("{AT}full \n"));
+    assert!(then.contains("\"path\":\"times\",\"kind\":2,\"units\":1,\"amount\":0,"), "{then}");
+    assert!(then.contains(&expected[..40]) && !then.contains("callbacks"), "{then}");
+    let refused = "{\"refused\":\"no mark is called empty; it has full \"}\n";
+    assert_eq!(asked(&path, &format!("{AT}empty\n")), refused);
     assert!(asked(&path, "what\n").starts_with("{\"refused\":"));
-    assert!(asked(&path, &"x".repeat(64)).starts_with("{\"refused\":"), "the line is bounded");
+    assert!(asked(&path, &"x".repeat(204)).starts_with("{\"refused\":"), "the line is bounded");
 
     child.stdin.take().unwrap().write_all(b"q").unwrap();
     assert!(child.wait().unwrap().success());

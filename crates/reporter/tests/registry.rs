@@ -1,7 +1,7 @@
 //! Reporters in one process share a registry: each test looks only at its own paths.
 
 use heaplab_reporter::{
-    Collected, Kind, Measure, SizeOf, Units, collect, on_pressure, register, relieve,
+    Collected, Kind, Measure, SizeOf, Units, collect, mark, on_pressure, register, relieve,
 };
 use std::rc::Rc;
 use std::sync::Mutex;
@@ -67,6 +67,23 @@ fn a_dropped_handle_is_asked_no_more_even_from_within() {
     let later = collect();
     assert!(amounts(&later, "explicit/own").is_empty());
     assert_eq!(amounts(&later, "explicit/next"), [1]);
+}
+
+#[test]
+fn marks_keep_what_was_said_and_the_oldest_leaves() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let _reporter = register(|sink| sink.bytes("explicit/marked", Kind::Heap, 5, "Once a mark."));
+    let kept = || amounts(&collect(), "explicit/heaplab/marks").first().copied().unwrap_or(0);
+    let before = kept();
+    for number in 0..16 {
+        mark(&format!("phase {number}"));
+    }
+    let sixteen = kept();
+    assert!(sixteen > before + 16 * "explicit/marked".len() as i64, "{before} {sixteen}");
+    // A name that is set again, and a 17th one, both in place of an older one.
+    mark("phase 15");
+    mark("phase 99");
+    assert!((kept() - sixteen).abs() < sixteen / 8, "{sixteen} {}", kept());
 }
 
 #[test]

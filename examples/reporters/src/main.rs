@@ -2,7 +2,7 @@
 //! two reporters claim. `cargo run -p reporters`, then `heaplab about PID` in another terminal;
 //! `heaplab pressure PID` empties the cache. It ends when its standard input does.
 
-use heaplab_reporter::{Kind, Measure, Sink, SizeOf, Units, on_pressure, register, serve};
+use heaplab_reporter::{Kind, Measure, Sink, SizeOf, Units, mark, on_pressure, register, serve};
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 use std::sync::{Arc, Mutex};
@@ -69,6 +69,7 @@ fn main() -> std::io::Result<()> {
         }
     });
     let _serving = serve()?;
+    mark("loaded");
     println!("heaplab about {}", std::process::id());
     std::io::stdin().read_to_end(&mut Vec::new())?;
     let left = store.lock().map_or(0, |store| store.forgotten.len());

@@ -28,19 +28,26 @@ import stat
 import struct
 import sys
 import threading
+import time
 import types
+import unicodedata
 from typing import Callable
 
+from . import _binary
 from ._binary import Error
 
-__all__ = ["Handle", "Sink", "collect", "on_pressure", "register", "serve"]
+__all__ = ["Handle", "Sink", "collect", "mark", "on_pressure", "register", "serve"]
 
 #: Numbers of Firefox's nsIMemoryReporter.
 _KINDS = {"nonheap": 0, "heap": 1, "other": 2}
 _UNITS = {"bytes": 0, "count": 1, "cumulative": 2, "percentage": 3}
 _REPORTS_MAX = 1 << 20
 _TEXT_BYTES_MAX = 16 << 10
-_QUESTION_BYTES = 64
+_QUESTION_BYTES = 204
+#: Marks that are kept, the reports of all marks together, and bytes of a mark's name.
+_MARKS_MAX = 16
+_MARKS_REPORTS_MAX = 1 << 18
+_MARK_BYTES_MAX = 200
 #: Seconds for an asker to send its question and to read the answer.
 _PATIENCE = 10
 #: pymalloc serves requests up to this size; malloc serves the others.
@@ -277,7 +284,14 @@ class _Recorder:
 
     def _asked(self):
         if not getattr(self._thread, "is_in_pass", False):
-            collect()
+            self._thread.answer = collect()
+
+    def mark_and_collect(self, name):
+        """Sets the mark in the recording, if there is one. The reports: under `record --dmd` those that the recorder has just asked for."""
+        self._thread.answer = None
+        _binary.mark(name)
+        answer, self._thread.answer = self._thread.answer, None
+        return answer if answer is not None else collect()
 
     def mark(self, address):
         if self.wants_reports and address is not None:
@@ -312,6 +326,23 @@ def collect() -> tuple[list[dict], list[str]]:
     pymalloc.report(sink)
     _report_system(sink)
     return reports, errors
+
+
+#: Name, time and reports of each mark, oldest first.
+_marks: list[tuple[str, float, tuple[list[dict], list[str]]]] = []
+_marks_lock = threading.Lock()
+
+
+def mark(name: str) -> None:
+    """Names this moment and keeps what the reporters say now: `heaplab about PID --at NAME`. The last 16 marks are kept; a name that is set again
+    stands for the later moment. Under `heaplab record` the mark is in the recording."""
+    name = "".join(" " if unicodedata.category(letter) == "Cc" else letter for letter in _utf8(name)[:_MARK_BYTES_MAX].decode("utf-8", "ignore"))
+    collected = _recorder.mark_and_collect(name)
+    with _marks_lock:
+        _marks[:] = [kept for kept in _marks if kept[0] != name]
+        _marks.append((name, time.monotonic(), collected))
+        while len(_marks) > 1 and (len(_marks) > _MARKS_MAX or sum(len(reports) for _, _, (reports, _) in _marks) > _MARKS_REPORTS_MAX):
+            del _marks[0]
 
 
 def _report_system(sink):
@@ -474,7 +505,7 @@ def _answer_all(server):
 def _answer(connection):
     _, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
     if user != os.geteuid():
-        return b'{"refused":"another user\'s process answers nobody else"}\n'
+        return _refusal("another user's process answers nobody else")
     question = b""
     while b"\n" not in question and len(question) < _QUESTION_BYTES:
         more = connection.recv(_QUESTION_BYTES - len(question))
@@ -482,17 +513,37 @@ def _answer(connection):
             break
         question += more
     question = question.split(b"\n")[0]
-    if question not in (b"report", b"pressure"):
-        return b'{"refused":"this question is not known: report, pressure"}\n'
     said: dict = {"errors": []}
-    if question == b"pressure":
-        said["callbacks"], said["errors"] = _relieve()
-    reports, errors = collect()
+    if question.startswith(b"at "):
+        name = question[3:].decode("utf-8", "replace")
+        collected = next((collected for mark, _, collected in _marks if mark == name), None)
+        if collected is None:
+            return _refusal(_no_mark(name))
+    elif question in (b"report", b"pressure"):
+        if question == b"pressure":
+            said["callbacks"], said["errors"] = _relieve()
+        collected = collect()
+    else:
+        return _refusal("this question is not known: report, pressure, at")
+    reports, errors = collected
     said["errors"] += errors
+    if _marks:
+        now = time.monotonic()
+        said["marks"] = [{"name": name, "seconds_ago": round(now - then, 3)} for name, then, _ in _marks]
     with open("/proc/self/comm", encoding="utf-8", errors="replace") as file:
         process = f"{file.read().strip() or 'program'} (pid {os.getpid()})"
     answer = {"version": 1, "hasMozMallocUsableSize": False, "reports": [{"process": process, **each} for each in reports], "heaplab": said}
     return _utf8(json.dumps(answer, ensure_ascii=False)) + b"\n"
+
+
+def _refusal(why):
+    return _utf8(json.dumps({"refused": why}, ensure_ascii=False)) + b"\n"
+
+
+def _no_mark(name):
+    if not _marks:
+        return f"it has set no mark, so none is called {name} (heaplab.reporter.mark)"
+    return f"no mark is called {name}; it has {', '.join(mark for mark, _, _ in _marks)}"
 
 
 def _utf8(text):

@@ -4,7 +4,7 @@ use crate::answer::{self, HtmlFile};
 use crate::commands::seconds;
 use anyhow::{Context, Result};
 use heaplab_about::{Model, Saved, Watch, ask, difference, page, text};
-use heaplab_loopback::{Answer, Server};
+use heaplab_loopback::{Answer, Request, Server};
 use heaplab_profile::choose::process;
 use heaplab_terminal as terminal;
 use heaplab_terminal::whole_file;
@@ -46,10 +46,13 @@ pub struct Args {
     /// Write the reading, or the difference, as a file for about:memory; FILE.gz is compressed
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-    /// Of a recording: when the program set this mark, instead of the last time that reporters were
-    /// asked
-    #[arg(long, value_name = "MARK")]
+    /// When the program set this mark: of a process instead of now, of a recording instead of the
+    /// last time that reporters were asked
+    #[arg(long, value_name = "MARK", conflicts_with_all = ["live", "readings", "serve"])]
     at: Option<String>,
+    /// Show changes since a process set this mark, until now or until --at
+    #[arg(long, value_name = "MARK", conflicts_with_all = ["diff", "live", "readings", "serve"])]
+    since: Option<String>,
     /// The process of a recording: its pid, the name of its program, or all
     #[arg(long, value_name = "PID|NAME|all")]
     process: Option<String>,
@@ -97,10 +100,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return dark_matter(&args);
     }
     let patience = args.show.patience();
-    if args.at.is_some() {
-        misasked!("{}: --at chooses a mark of a recording", args.subject);
-    }
     let pid = ask::number(&args.subject)?;
+    if pid.is_none() && (args.at.is_some() || args.since.is_some()) {
+        misasked!("{}: a file has no marks; a process and a recording have", args.subject);
+    }
     let title = match pid {
         Some(pid) => format!("Memory of process {pid}"),
         None => format!("Memory: {}", args.subject),
@@ -108,10 +111,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.serve {
         return serve(&args.subject, patience, args.port, &title);
     }
-    let mut saved = read(&args.subject, patience)?;
+    let mut saved = read(&args.subject, args.at.as_deref(), patience)?;
     let mut model = Model::of(&saved);
-    if let Some(before) = &args.diff {
-        saved = difference::between(&read(before, patience)?, &saved);
+    let before = args.diff.as_ref().map(|before| read(before, None, patience));
+    let since = || args.since.as_deref().map(|mark| read(&args.subject, Some(mark), patience));
+    if let Some(before) = before.or_else(since).transpose()? {
+        saved = difference::between(&before, &saved);
         model = Model::of_difference(&saved);
     } else if args.live || args.readings.is_some() {
         let Some(pid) = pid else { misasked!("{}: a file is one reading", args.subject) };
@@ -129,8 +134,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
 /// What the reporters of a recorded program did not name, or named twice.
 fn dark_matter(args: &Args) -> Result<ExitCode> {
-    let is_of_process = args.diff.is_some() || args.save.is_some() || args.html.is_asked_for();
-    if is_of_process || args.live || args.readings.is_some() || args.serve {
+    let is_of_process = args.diff.is_some() || args.since.is_some() || args.save.is_some();
+    if is_of_process
+        || args.html.is_asked_for()
+        || args.live
+        || args.readings.is_some()
+        || args.serve
+    {
         misasked!("{}: of a recording there is text, and --json", args.subject);
     }
     let bundle = heaplab_record::output::open(Path::new(&args.subject))?;
@@ -170,10 +180,13 @@ fn watch(args: &Args, pid: u32, first: Saved) -> Result<(Saved, Model)> {
     Ok(watched)
 }
 
-/// A reading of a process, or the one of a file.
-fn read(subject: &str, patience: Duration) -> Result<Saved> {
+/// A reading of a process, now or at a mark, or the one of a file.
+fn read(subject: &str, at: Option<&str>, patience: Duration) -> Result<Saved> {
     if let Some(pid) = ask::number(subject)? {
-        return Ok(ask::report(pid, patience)?);
+        return Ok(match at {
+            Some(mark) => ask::at(pid, mark, patience)?,
+            None => ask::report(pid, patience)?,
+        });
     }
     let bytes = std::fs::read(subject).with_context(|| subject.to_owned())?;
     Saved::read(&bytes).with_context(|| subject.to_owned())
@@ -184,17 +197,31 @@ fn serve(subject: &str, patience: Duration, port: u16, title: &str) -> Result<Ex
     let server = Server::bind(port)
         .with_context(|| format!("cannot listen on port {port} of the loopback address"))?;
     // A process that cannot be asked is an error here, not on the page.
-    read(subject, patience)?;
+    read(subject, None, patience)?;
     println!("{}", server.url())?;
     eprintln!("heaplab: open this address in a browser; ctrl-C ends the page");
     server.serve(&|request| match request.path.as_str() {
         "" => Answer::html(page::served(title)),
         "about.css" => Answer::ok("text/css", page::STYLE),
         "about.js" => Answer::ok("text/javascript", page::script()),
-        "body" => match read(subject, patience) {
-            Ok(saved) => Answer::html(page::body(&Model::of(&saved))),
+        "body" => match body(subject, request, patience) {
+            Ok(body) => Answer::html(body),
             Err(error) => Answer::error(404, terminal::output::message(error.chain())),
         },
         _ => Answer::not_found(),
     })
+}
+
+/// The served page at the moment that the request chooses.
+fn body(subject: &str, request: &Request, patience: Duration) -> Result<String> {
+    let chosen = |name: &str| request.value(name).unwrap_or_default();
+    let mark = |name: &str| Some(chosen(name)).filter(|mark| !mark.is_empty());
+    let now = read(subject, mark("at"), patience)?;
+    let model = match mark("since") {
+        Some(since) => {
+            Model::of_difference(&difference::between(&read(subject, Some(since), patience)?, &now))
+        }
+        None => Model::of(&now),
+    };
+    Ok(page::marks(&model, chosen("at"), chosen("since")) + &page::body(&model))
 }

@@ -34,6 +34,7 @@ int main(void)
     heaplab_reporter_unregister(12345);
     if (!first || heaplab_reporter_serve() || heaplab_reporter_serve() != EALREADY || heaplab_reporter_size_of(NULL))
         return 1;
+    heaplab_reporter_mark("full\n");
     puts("ready");
     fflush(stdout);
     return getchar() == 'q' ? 0 : 2;
