@@ -16,7 +16,7 @@ pub fn run(_args: Args) -> Result<()> {
     cargo(&["fmt", "--manifest-path", FUZZ, "--check"], &[])?;
     crate::tidy::run()?;
     cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"], &[])?;
-    cargo(&["test", "--workspace", "--locked", "--no-fail-fast"], &[])?;
+    crate::test_programs::run()?;
     // A build of its own, because loom's types replace the standard library's: about 40 s from
     // nothing, then a second.
     let target = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/loom");
@@ -63,10 +63,10 @@ fn corpora() -> Result<()> {
     )
 }
 
-fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<()> {
+/// Runs cargo, and fails if cargo does.
+pub(crate) fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<()> {
     println!("$ cargo {}", arguments.join(" "));
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    let status = Command::new(cargo)
+    let status = Command::new(cargo_program())
         .args(arguments)
         .envs(environment.iter().copied())
         .status()
@@ -75,4 +75,9 @@ fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<()> {
         bail!("cargo {} failed ({status})", arguments.join(" "));
     }
     Ok(())
+}
+
+/// The cargo that runs this program.
+pub(crate) fn cargo_program() -> String {
+    std::env::var("CARGO").unwrap_or_else(|_| "cargo".into())
 }

@@ -3,6 +3,7 @@
 mod aarch64;
 mod check;
 mod programs;
+mod test_programs;
 mod tidy;
 
 use clap::{Parser, Subcommand};

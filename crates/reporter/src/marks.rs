@@ -100,6 +100,7 @@ pub(crate) fn heap_bytes(measure: &mut Measure) -> usize {
 
 /// A name fits a line of the protocol.
 fn clean(name: &str) -> String {
-    let end = name.floor_char_boundary(NAME_BYTES_MAX);
-    name[..end].replace(char::is_control, " ")
+    let fits = |(start, letter): &(usize, char)| start + letter.len_utf8() <= NAME_BYTES_MAX;
+    let letters = name.char_indices().take_while(fits).map(|(_, letter)| letter);
+    letters.map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }

@@ -61,7 +61,7 @@ mod tests {
         assert_eq!(lines("a.md", &document), [1, 8]);
         let code = format!("/// {wide}\nlet a = \"{wide}\";\n    //! | {wide}\n// {wide}\n");
         assert_eq!(lines("a.rs", &code), [1, 4]);
-        assert_eq!(lines("a.json", &wide), []);
-        assert_eq!(lines("a.md", &"x".repeat(COLUMNS_MAX)), []);
+        assert!(lines("a.json", &wide).is_empty());
+        assert!(lines("a.md", &"x".repeat(COLUMNS_MAX)).is_empty());
     }
 }
