@@ -13,8 +13,8 @@ use heaplab_capture::{CaptureError, Connection};
 use heaplab_profile::choose::nanoseconds;
 use heaplab_terminal as terminal;
 use heaplab_text::lines;
-use heaplab_text::words::bytes;
-use std::path::PathBuf;
+use heaplab_text::words::{bytes, plural};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -80,6 +80,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let Some(error) = ended else {
         args.target.end(connection);
+        if let Some(own) = &own {
+            tell_left(own);
+        }
         return Ok(ExitCode::SUCCESS);
     };
     drop(connection);
@@ -121,6 +124,23 @@ fn next(args: &Args, watch: &mut Watch, connection: &mut Connection, title: &str
         || outcome::json(&taken),
         || lines::paragraph(&outcome::line(&taken, title), "", 0, terminal::columns()),
     )
+}
+
+/// Names the snapshots that Node wrote beside those of heaplab: its heap was full before the last
+/// one was taken.
+fn tell_left(own: &OwnFiles) {
+    // A hint; a folder that cannot be read has none.
+    let found = own.found().unwrap_or_default();
+    let size = |path: &Path| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+    let sum: u64 = found.iter().map(|(path, _)| size(path)).sum();
+    if let Some((first, _)) = found.first() {
+        eprintln!(
+            "heaplab: Node also wrote {} by itself ({}), the first is {}: they may be deleted",
+            plural(found.len() as u64, "snapshot"),
+            bytes(sum),
+            first.display()
+        );
+    }
 }
 
 /// Tells what became of a file that Node wrote by itself.
