@@ -39,8 +39,7 @@ pub fn run(_args: Args) -> Result<()> {
 }
 
 /// Runs every input that fuzzing kept. A build of its own, like cargo-fuzz's but without the fuzzer
-/// (checksums are not compared). It is optimised a little, because some inputs were kept for taking
-/// long.
+/// (checksums are not compared).
 fn corpora() -> Result<()> {
     let target = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/corpora");
     cargo(
@@ -55,11 +54,7 @@ fn corpora() -> Result<()> {
             "--target-dir",
             target,
         ],
-        &[
-            ("RUSTFLAGS", "--cfg fuzzing"),
-            ("CARGO_PROFILE_DEV_OPT_LEVEL", "1"),
-            ("CARGO_PROFILE_DEV_DEBUG", "0"),
-        ],
+        &[("RUSTFLAGS", "--cfg fuzzing"), ("CARGO_PROFILE_DEV_DEBUG", "0")],
     )
 }
 
