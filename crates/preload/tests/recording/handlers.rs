@@ -49,7 +49,9 @@ fn what_a_handler_does_is_there_or_counted_however_small_the_ring(machine: &Mach
             &[],
         );
         let (struck, allocated) = (numbers[0], numbers[1]);
-        assert_eq!(sized(&image, ALLOC, 55).len(), allocated);
+        let found = sized(&image, ALLOC, 55).len();
+        let (lost, cut) = (&image.lost, image.cut_reason);
+        assert_eq!(found, allocated, "depth {stack_depth}, lost {lost:?}, cut {cut}");
         let there = sized(&image, ALLOC, 777).len()
             + sized(&image, REALLOC, 888).len()
             + image.of_kind(FREE).count();
