@@ -71,14 +71,17 @@ function categoryOf(name) {
   return name.replace(/^\(free, (.*)\)$/, '$1');
 }
 
-// A colour for each kind of free bytes, the same at all moments and in the chart: those with most bytes first.
+// A colour for each kind of free bytes, the same at all moments and in the chart: those with most bytes first. Where free bytes have
+// categories, only these have colours: what is in none (new space, pages not swept) is pale.
 function freeColours(categories, moments) {
   const bytes = new Map();
   const add = (name, more) => bytes.set(name, (bytes.get(name) ?? 0) + more);
   categories?.names.forEach((name, index) => add(name, categories.bytes.reduce((sum, row) => sum + row[index], 0)));
   moments.forEach((map) => map.free.filter((kind) => !isLost(kind.name)).forEach((kind) => add(categoryOf(kind.name), kind.bytes)));
-  const order = [...bytes.keys()].sort((a, b) => bytes.get(b) - bytes.get(a));
-  return new Map(order.map((name, index) => [name, FREE_COLOURS[Math.min(index, FREE_COLOURS.length - 1)]]));
+  const isPale = (name) => categories && !categories.names.includes(name);
+  const order = [...bytes.keys()].filter((name) => !isPale(name)).sort((a, b) => bytes.get(b) - bytes.get(a));
+  const colours = order.map((name, index) => [name, FREE_COLOURS[Math.min(index, FREE_COLOURS.length - 1)]]);
+  return new Map([...colours, ...[...bytes.keys()].filter(isPale).map((name) => [name, 'free-none'])]);
 }
 
 function heapMapParts(map) {
