@@ -58,8 +58,15 @@ pub fn change(
         progress(read);
     }
     changer.finish(&mut writer)?;
-    let idle = rules.iter().zip(changer.done()).find(|(_, done)| done.requests == 0);
-    if let Some((rule, _)) = idle {
+    // Nothing may be left for a rule behind another of its stacks, or beside one that leaves out
+    // what is never freed.
+    let leaves_out = rules.iter().any(|rule| rule.change == Change::DropUnfreed);
+    let idle = rules.iter().zip(changer.done()).enumerate().find(|(number, (rule, done))| {
+        let may_be = changer.is_shadowed(*number)
+            || (leaves_out && !matches!(rule.change, Change::Sizes(_) | Change::DropUnfreed));
+        done.requests == 0 && !may_be
+    });
+    if let Some((_, (rule, _))) = idle {
         return Err(WhatIfError::Nothing { rule: rule.words() });
     }
     let origin = origin(bundle, rules);
@@ -111,7 +118,7 @@ fn never_freed(
         if !event.counts() || !matches!(event.op, Op::Alloc | Op::Realloc | Op::Free) {
             return Ok(());
         }
-        let rule = changer.rule_of(event.stack).filter(|_| event.op != Op::Free);
+        let rule = changer.unfreed_rule_of(event.stack).filter(|_| event.op != Op::Free);
         for (number, objects) in &mut live {
             if rule == Some(*number) {
                 objects.insert(event.object);

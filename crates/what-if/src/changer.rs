@@ -1,8 +1,8 @@
 //! Events in, changed events out, row by row.
 //!
 //! An object follows the rule of the stack that asks for it: rules that change sizes first, then
-//! the first rule that concerns the stack. A buffer grows by the rule of the stack that asks for
-//! more. Rows of other processes stay, except for their objects' numbers.
+//! the first rule that concerns the stack. Objects that are never freed first follow a rule that
+//! does not make them. A buffer grows by the rule of the stack that asks for more. Rows of other processes stay, except for their objects' numbers.
 
 use crate::arena::{Arenas, rounded};
 use crate::cache::Cache;
@@ -27,6 +27,8 @@ pub struct Changer {
     states: Vec<State>,
     /// By stack: one more than the rule for the lives of its objects; 0: none.
     lives_by: Vec<u16>,
+    /// The same for the rule that does not make its objects if they are never freed.
+    unfreed_by: Vec<u16>,
     /// By stack: the row of `size_rules`.
     sizes_by: Vec<u16>,
     /// Rules of sizes that concern the same stacks.
@@ -39,6 +41,8 @@ pub struct Changer {
     /// Whether sizes of all objects have to be known.
     grows: bool,
     done: Vec<Done>,
+    /// Rules of whose stacks an earlier rule has some.
+    shadowed: Vec<bool>,
 }
 
 /// The effect of a rule.
@@ -91,19 +95,21 @@ impl Changer {
         process: Option<u32>,
     ) -> Result<Changer, WhatIfError> {
         let stacks = tables.stacks.len().max(1);
-        let (mut lives_by, mut sizes_by) = (vec![0u16; stacks], vec![0u16; stacks]);
+        let [mut lives_by, mut unfreed_by, mut sizes_by] = [(); 3].map(|()| vec![0u16; stacks]);
         let mut size_rules: Vec<Vec<u16>> = vec![Vec::new()];
+        let mut shadowed = vec![false; rules.len()];
         for (number, rule) in rules.iter().enumerate() {
             let number = number as u16;
             let rows = rule.place.rows(tables)?;
             let of_place =
                 || rows.iter().enumerate().filter(|(_, is_of)| **is_of).map(|(at, _)| at);
             if !matches!(rule.change, Change::Sizes(_)) {
-                of_place()
-                    .filter(|row| lives_by[*row] == 0)
-                    .collect::<Vec<_>>()
-                    .into_iter()
-                    .for_each(|row| lives_by[row] = number + 1);
+                let is_unfreed = rule.change == Change::DropUnfreed;
+                let by = if is_unfreed { &mut unfreed_by } else { &mut lives_by };
+                for row in of_place() {
+                    shadowed[usize::from(number)] |= by[row] != 0;
+                    by[row] = if by[row] == 0 { number + 1 } else { by[row] };
+                }
                 continue;
             }
             for row in of_place() {
@@ -119,6 +125,7 @@ impl Changer {
             process,
             states: rules.iter().map(|rule| State::of(&rule.change)).collect(),
             lives_by,
+            unfreed_by,
             sizes_by,
             size_rules,
             objects: Objects::default(),
@@ -128,6 +135,7 @@ impl Changer {
             following: VecDeque::new(),
             grows: rules.iter().any(|rule| matches!(rule.change, Change::Grow(_))),
             done: vec![Done::default(); rules.len()],
+            shadowed,
         })
     }
 
@@ -138,10 +146,19 @@ impl Changer {
         }
     }
 
-    /// The rule, but those of sizes, that concerns requests of a stack.
-    pub(crate) fn rule_of(&self, stack: u32) -> Option<usize> {
-        let rule = self.lives_by.get(stack as usize).copied().unwrap_or(0);
-        usize::from(rule).checked_sub(1)
+    /// The rule for the lives of a stack's objects.
+    fn rule_of(&self, stack: u32) -> Option<usize> {
+        row(&self.lives_by, stack)
+    }
+
+    /// The rule that does not make a stack's objects if they are never freed.
+    pub(crate) fn unfreed_rule_of(&self, stack: u32) -> Option<usize> {
+        row(&self.unfreed_by, stack)
+    }
+
+    /// Whether an earlier rule has some of the rule's stacks.
+    pub(crate) fn is_shadowed(&self, number: usize) -> bool {
+        self.shadowed[number]
     }
 
     /// What each rule did so far, in their order.
@@ -223,7 +240,7 @@ impl Changer {
     fn now(&self, event: &Event, object: ObjectId) -> Option<ObjectId> {
         match self.objects.get(&object).filter(|_| !event.has(Flags::INHERITED)) {
             Some(object) => match object.holder {
-                Holder::Nobody | Holder::Arena(..) => None,
+                Holder::Nobody | Holder::Dropped(_) | Holder::Arena(..) => None,
                 _ => Some(object.block),
             },
             None => self.renumber.now(object),
@@ -296,7 +313,7 @@ impl Changer {
         self.renumber.born(None);
         self.done[number].requests += 1;
         self.done[number].spared += 1;
-        self.hold(event.object, 0, bytes, bytes, Holder::Nobody);
+        self.hold(event.object, 0, bytes, bytes, Holder::Dropped(number));
         Ok(())
     }
 
@@ -419,7 +436,10 @@ impl Changer {
         };
         let mut has = bytes;
         match of.holder {
-            Holder::Nobody => {
+            Holder::Nobody => return Ok(()),
+            Holder::Dropped(number) => {
+                self.done[number].requests += 1;
+                self.done[number].spared += 1;
                 return Ok(());
             }
             Holder::Program => {
@@ -501,7 +521,7 @@ impl Changer {
             self.written.death(event, beside, sink)?;
         }
         match of.holder {
-            Holder::Nobody => Ok(()),
+            Holder::Nobody | Holder::Dropped(_) => Ok(()),
             Holder::Program => self.written.row(event, of.block, sink),
             Holder::Cache(number) => {
                 if let State::Cap(cache) = &mut self.states[number] {
@@ -525,3 +545,9 @@ impl Changer {
         }
     }
 }
+
+/// The rule in a stack's row.
+fn row(by: &[u16], stack: u32) -> Option<usize> {
+    usize::from(by.get(stack as usize).copied().unwrap_or(0)).checked_sub(1)
+}
+

@@ -25,6 +25,8 @@ pub(crate) enum Holder {
     Program,
     /// The object no longer exists, and its rows disappear.
     Nobody,
+    /// Nobody: this rule does not ask for it.
+    Dropped(usize),
     /// A pool keeps its block when it dies.
     Pool(usize),
     /// A cache may free it early.

@@ -56,11 +56,14 @@ impl Rule {
     /// # Errors
     /// The name is empty.
     pub fn arena(text: &str) -> Result<Rule, WhatIfError> {
-        // A function may have a `=` in its name.
-        let sized = text
-            .rsplit_once('=')
-            .and_then(|(name, size)| Some((name, bytes(size).filter(|size| *size >= 64)?)));
-        let (name, chunk_bytes) = sized.unwrap_or((text, CHUNK_BYTES));
+        // A function may have a `=` in its name, and no number behind it.
+        let sized = text.rsplit_once('=').filter(|(_, size)| size.starts_with(|c: char| c.is_ascii_digit()));
+        let Some((name, size)) = sized else {
+            return rule(text, text, Change::Arena { chunk_bytes: CHUNK_BYTES });
+        };
+        let expected = "FUNCTION, or FUNCTION=BYTES with chunks of 64 bytes and more (parse=16k)";
+        let chunk_bytes = bytes(size).filter(|size| *size >= 64);
+        let chunk_bytes = chunk_bytes.ok_or_else(|| malformed(text, expected))?;
         rule(text, name, Change::Arena { chunk_bytes })
     }
 
@@ -164,6 +167,8 @@ mod tests {
             Rule::size("f:-0"),
             Rule::size("f:8=8+0"),
             Rule::reuse(""),
+            Rule::arena("f=0"),
+            Rule::arena("f=1T"),
         ] {
             let error = rule.unwrap_err().to_string();
             assert!(

@@ -1,8 +1,8 @@
 //! Blocks that are kept and reused, as a program does with a buffer that it does not give back.
 //!
-//! A request gets the smallest kept block that is large enough and not over twice as large. Where
-//! none is, the kept block nearest in size goes and a new one is made, so that there are never more
-//! blocks than were live at once.
+//! A request gets the smallest kept block that is large enough. Where none is, the largest goes and
+//! a new one is made, so that there are never more blocks than were live at once. So a single
+//! buffer only ever grows.
 
 use heaplab_trace::ObjectId;
 use std::collections::BTreeMap;
@@ -18,23 +18,19 @@ pub(crate) struct Pool {
 pub(crate) enum Taken {
     /// This kept block, of so many bytes.
     Kept(ObjectId, u64),
-    /// A new block; a kept block that does not fit is freed for it.
+    /// A new block; a kept block that is too small is freed for it.
     New(Option<ObjectId>),
 }
 
 impl Pool {
     /// A block for `bytes`.
     pub(crate) fn take(&mut self, bytes: u64) -> Taken {
-        let most = bytes.saturating_mul(2).max(64);
-        if let Some(size) = self.kept.range(bytes..=most).next().map(|(size, _)| *size) {
-            return match self.pop(size) {
-                Some(block) => Taken::Kept(block, size),
-                None => Taken::New(None),
-            };
+        let fitting = self.kept.range(bytes..).next().map(|(size, _)| *size);
+        if let Some((size, block)) = fitting.and_then(|size| Some((size, self.pop(size)?))) {
+            return Taken::Kept(block, size);
         }
-        let below = self.kept.range(..bytes).next_back().map(|(size, _)| *size);
-        let nearest = below.or_else(|| self.kept.range(bytes..).next().map(|(size, _)| *size));
-        Taken::New(nearest.and_then(|size| self.pop(size)))
+        let largest = self.kept.keys().next_back().copied();
+        Taken::New(largest.and_then(|size| self.pop(size)))
     }
 
     fn pop(&mut self, size: u64) -> Option<ObjectId> {
@@ -63,11 +59,11 @@ mod tests {
         pool.keep(1, 100);
         pool.keep(2, 300);
         assert_eq!(pool.take(90), Taken::Kept(1, 100));
-        assert_eq!(pool.take(90), Taken::New(Some(2)));
-        pool.keep(1, 100);
-        assert_eq!(pool.take(101), Taken::New(Some(1)));
+        assert_eq!(pool.take(90), Taken::Kept(2, 300));
         assert_eq!(pool.take(1), Taken::New(None));
-        pool.keep(4, 64);
-        assert_eq!(pool.take(1), Taken::Kept(4, 64));
+        pool.keep(1, 100);
+        pool.keep(2, 300);
+        assert_eq!(pool.take(301), Taken::New(Some(2)), "the largest makes way");
+        assert_eq!(pool.take(1), Taken::Kept(1, 100));
     }
 }

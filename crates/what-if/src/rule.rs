@@ -26,8 +26,7 @@ pub enum Change {
         /// The most.
         bytes: u64,
     },
-    /// Freed blocks are kept, and reused if they are large enough and at most twice the requested
-    /// size.
+    /// Freed blocks are kept, and reused if they are large enough.
     Reuse,
     /// They are not made.
     Drop,
@@ -110,7 +109,7 @@ impl Rule {
                 "What is freed early is not asked for again: reading it back in is not modelled."
             }
             Change::Reuse => {
-                "There are never more blocks than were live at once, and they stay to the end. A block that is used again keeps its contents: clearing it is not modelled."
+                "There are never more blocks than were live at once, and they stay to the end. The smallest kept block that is large enough is used again; if none is, the largest makes way for a new one. A block keeps its contents: clearing it is not modelled."
             }
             Change::Drop => {
                 "Nothing takes the place of what is dropped: work that would be done again is not modelled."

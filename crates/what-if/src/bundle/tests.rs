@@ -175,16 +175,28 @@ fn a_bundle_is_changed_whole_and_says_whence() {
     writer.push(&realloc(1000, 16, 2)).unwrap();
     writer.finish(&tables(4), Meta::default()).unwrap();
     let bundle = Bundle::open(&from).unwrap();
-    // Stack 2 keeps a hundred; stack 1 none.
+    // Stack 2 keeps a hundred, and asks twice for one more; stack 1 keeps none.
     let rules = [of_stack(2, Change::DropUnfreed), of_stack(1, Change::Drop)];
     let done = change(&bundle, &rules, None, &to, |_| ()).unwrap().done;
-    assert_eq!((done[0].spared, done[1].spared), (101, 500));
+    assert_eq!((done[0].spared, done[1].spared), (102, 500));
     let after = Bundle::open(&to).unwrap();
     after.verify().unwrap();
     assert_eq!((after.meta().objects, after.meta().events), (400, 800));
     let origin = after.meta().origin.clone().unwrap();
     assert_eq!(origin.bundle, from.display().to_string());
     assert_eq!(origin.changes, ["f: what is never freed is not made", "f: nothing is asked for"]);
+    // One function's leak and its other blocks: two rules of one stack, in any order.
+    let mut rules = [of_stack(2, Change::DropUnfreed), of_stack(2, Change::Reuse)];
+    for _ in 0..2 {
+        let done = change(&bundle, &rules, None, &to, |_| ()).unwrap().done;
+        let of = |change: Change| done[rules.iter().position(|rule| rule.change == change).unwrap()];
+        assert_eq!(of(Change::DropUnfreed).spared, 102);
+        assert_eq!((of(Change::Reuse).requests, of(Change::Reuse).spared), (400, 399));
+        rules.reverse();
+    }
+    // Nothing is left for the second rule.
+    let all = [of_stack(1, Change::Drop), of_stack(1, Change::Grow(Growth::PowerOfTwo))];
+    assert_eq!(change(&bundle, &all, None, &to, |_| ()).unwrap().done[1].requests, 0);
 }
 
 #[test]
