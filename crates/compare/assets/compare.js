@@ -42,10 +42,15 @@ function summary() {
 function timeSection() {
   const drawn = page.sides.filter((side) => side.drawn.timeline.at.length > 0);
   if (drawn.length === 0) return [empty('Nothing happened in either recording.')];
-  const most = Math.max(...drawn.flatMap((side) => side.drawn.timeline.max_bytes));
-  const charts = drawn.map((side) => {
-    const chart = new TimelineChart(side.drawn);
-    chart.least = most;
+  const live = Math.max(...drawn.flatMap((side) => side.drawn.timeline.max_bytes));
+  const resident = drawn.flatMap(({ drawn: { timeline, totals } }) => [...timeline.samples.resident_bytes, totals.resident_is_kernels ? totals.resident_peak_bytes : 0]);
+  const made = drawn.map((side) => new TimelineChart(side.drawn));
+  const longest = Math.max(...made.map((chart) => chart.end));
+  const sameAxis = made.every((chart) => chart.line.axis === made[0].line.axis);
+  const charts = drawn.map((side, index) => {
+    const chart = made[index];
+    chart.least = [live, Math.max(live, ...resident)];
+    if (sameAxis) chart.showTo(longest);
     return el('div', {}, el('h3', {}, `${side.name.charAt(0).toUpperCase()}${side.name.slice(1)}`), chart.controls, chart.box, chart.readout);
   });
   const parts = [el('div', { class: 'pair' }, ...charts)];

@@ -146,24 +146,17 @@ fn first(of: &Comparison, live: &Change, outcome: Outcome) -> String {
 /// The functions with most of the difference, in its direction; if many share it, their number and
 /// the first of them.
 fn because(of: &Comparison, live: &Change, at: fn(&HeldChange) -> &Change) -> String {
-    let wanted = live.difference.signum();
     let word = more_or_less(live);
-    let is_reason = |row: &&FunctionChange| {
-        at(&row.held).difference.signum() == wanted
-            && at(&row.held).is_beyond_spread()
-            && !row.function.is_empty()
-    };
-    let holds = |row: &FunctionChange| at(&row.held).difference.unsigned_abs();
-    let mut all: Vec<&FunctionChange> = of.functions.iter().filter(is_reason).collect();
-    all.sort_by_key(|row| std::cmp::Reverse(holds(row)));
+    let mut all = reasons(of, live, at);
+    all.sort_by_key(|(_, holds)| std::cmp::Reverse(*holds));
     let goal = live.difference.unsigned_abs() as f64 * EXPLAINED;
     let mut named = 0;
     let mut explained = 0u64;
     while (explained as f64) < goal && named < all.len().min(REASONS_MAX) {
-        explained = explained.saturating_add(holds(all[named]));
+        explained = explained.saturating_add(all[named].1);
         named += 1;
     }
-    let part = |row: &&FunctionChange| format!("{} holds {}", row.function, bytes(holds(row)));
+    let part = |(function, holds): &(String, u64)| format!("{function} holds {}", bytes(*holds));
     match all[..named].iter().map(part).collect::<Vec<_>>().as_slice() {
         [] => String::new(),
         [first, ..] if (explained as f64) < goal => format!(
@@ -173,6 +166,34 @@ fn because(of: &Comparison, live: &Change, at: fn(&HeldChange) -> &Change) -> St
         [one] => format!(", because {one} {word}"),
         [all @ .., last] => format!(", because {} and {last} {word}", all.join(", ")),
     }
+}
+
+/// The functions that differ in the direction of `live`, and by how many bytes. A function that has
+/// another name is one.
+fn reasons(of: &Comparison, live: &Change, at: fn(&HeldChange) -> &Change) -> Vec<(String, u64)> {
+    let renamed: Vec<(&str, &str)> = (of.findings.iter())
+        .filter_map(|row| Some((row.function.as_str(), row.moved_from.as_deref()?)))
+        .collect();
+    let differs = |row: &FunctionChange| {
+        let change = at(&row.held);
+        if change.is_beyond_spread() { change.difference } else { 0 }
+    };
+    let reason = |row: &FunctionChange| {
+        let function = row.function.as_str();
+        if function.is_empty() || renamed.iter().any(|(_, before)| *before == function) {
+            return None;
+        }
+        let before = renamed.iter().find(|(after, _)| *after == function).map(|(_, from)| *from);
+        let earlier = before.and_then(|from| of.functions.iter().find(|row| row.function == from));
+        let difference = differs(row).saturating_add(earlier.map_or(0, differs));
+        let name = match before {
+            Some(before) => format!("{function} (before: {before})"),
+            None => function.to_owned(),
+        };
+        let is_reason = difference != 0 && difference.signum() == live.difference.signum();
+        is_reason.then_some((name, difference.unsigned_abs()))
+    };
+    of.functions.iter().filter_map(reason).collect()
 }
 
 /// What changed of the requests of the whole run.

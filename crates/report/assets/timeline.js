@@ -81,8 +81,8 @@ class TimelineChart {
     this.begin = this.line.begin;
     this.end = Math.max(this.line.end, ...this.line.samples.time_ns.slice(-1), this.begin + 1);
     this.view = [this.begin, this.end];
-    // Bytes that the scale reaches at least: two charts side by side have one scale.
-    this.least = 0;
+    // Bytes that the scale reaches at least, with resident memory and without: two charts side by side have one scale.
+    this.least = [0, 0];
     this.cursor = null;
     this.drag = null;
     this.selecting = false;
@@ -95,6 +95,12 @@ class TimelineChart {
     this.controls = el('div', { class: 'controls' }, this.legend(), this.whole, this.help);
     this.listen();
     redrawn(this.box, () => this.draw());
+  }
+
+  // The axis ends no earlier than this: two charts side by side have one scale.
+  showTo(end) {
+    this.end = Math.max(this.end, end);
+    this.view = [this.begin, this.end];
   }
 
   describe() {
@@ -162,7 +168,7 @@ class TimelineChart {
     const sampleFrom = Math.max(0, lowerBound(samples.time_ns, from) - 1);
     const sampleTo = Math.min(samples.time_ns.length, lowerBound(samples.time_ns, to) + 1);
     const ceiling = this.resident && this.page.totals.resident_is_kernels && to - from === this.end - this.begin ? this.page.totals.resident_peak_bytes : 0;
-    const most = Math.max(this.mostShown(first, last, samples, sampleFrom, sampleTo), ceiling, this.least);
+    const most = Math.max(this.mostShown(first, last, samples, sampleFrom, sampleTo), ceiling, this.least[this.resident ? 1 : 0]);
     this.ticks = byteTicks(most);
     this.top = most * 1.04;
     const clip = { 'clip-path': `url(#${this.id}-clip)` };
