@@ -18,8 +18,26 @@ if [ -z "$heaplab" ]; then
   heaplab="$folder/$name/heaplab"
 fi
 
+case "${GATE_STRICT:-false}" in
+  true | True | TRUE) strict=--strict ;;
+  false | False | FALSE | "") strict= ;;
+  *) echo "::error::strict: expected true or false" >&2; exit 2 ;;
+esac
+# An earlier run's: a job that ends before the check must not upload it.
+if [ -n "${GATE_JUNIT:-}" ] && grep -q "<testsuite" "$GATE_JUNIT" 2>/dev/null; then rm "$GATE_JUNIT"; fi
+
 if [ -n "${GATE_COMMAND:-}" ]; then
-  "$heaplab" record --force -o "$GATE_RECORDING" -- bash -c "$GATE_COMMAND"
+  words=(bash -c "$GATE_COMMAND")
+  # A plain command needs no shell, whose own allocations would be recorded too.
+  if [[ $GATE_COMMAND =~ ^[A-Za-z0-9_./:@%+,\ -]+$ ]]; then
+    read -ra plain <<< "$GATE_COMMAND"
+    if type -P "${plain[0]}" > /dev/null; then words=("${plain[@]}"); fi
+  fi
+  "$heaplab" record --force -o "$GATE_RECORDING" -- "${words[@]}" || {
+    code=$?
+    echo "::error::heaplab record: the command failed, or could not be recorded (exit code $code)"
+    exit "$code"
+  }
 fi
 
 arguments=()
@@ -29,7 +47,7 @@ done <<< "$GATE_ASSERT"
 if [ -n "${GATE_BASELINE:-}" ]; then arguments+=("--baseline=$GATE_BASELINE"); fi
 if [ -n "${GATE_JUNIT:-}" ]; then arguments+=("--junit=$GATE_JUNIT"); fi
 if [ -n "${GATE_PROCESS:-}" ]; then arguments+=("--process=$GATE_PROCESS"); fi
-if [ "${GATE_STRICT:-false}" = true ]; then arguments+=(--strict); fi
+if [ -n "$strict" ]; then arguments+=("$strict"); fi
 
 code=0
 text=$("$heaplab" check "${arguments[@]}" -- "$GATE_RECORDING" 2>&1) || code=$?

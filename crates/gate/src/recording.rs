@@ -41,6 +41,15 @@ impl Recording {
         })
     }
 
+    /// What was not recorded: a cut, and losses.
+    fn lacks(&self) -> Vec<Doubt> {
+        let (meta, path) = (self.bundle.meta(), self.bundle.path().display());
+        let cut = meta.cut.iter().map(|cut| format!("{path} was cut: {cut}"));
+        let losses = meta.losses.iter().map(|loss| format!("{path}: {loss}"));
+        let doubt = |note| Doubt { note, failure: "the recording is not whole" };
+        cut.chain(losses).map(doubt).collect()
+    }
+
     /// Whether both are of one program, by its name or by its functions.
     fn is_of_the_program_of(&self, other: &Recording) -> bool {
         let few = || share_few_functions(self.bundle.tables(), other.bundle.tables());
@@ -59,6 +68,9 @@ pub struct Answer {
     pub assertions: Vec<Checked>,
     /// Functions that no stack has, a sentence each.
     pub unknown_functions: Vec<String>,
+    /// Reasons why assertions may hold that mean nothing, a sentence each: unknown functions, an
+    /// empty recording, losses.
+    pub doubts: Vec<String>,
     /// The gate's decision.
     #[serde(skip)]
     pub decision: Decision,
@@ -103,6 +115,7 @@ impl Answer {
                 failure: "the recording is empty",
             });
         }
+        doubts.extend([Some(recording), baseline].into_iter().flatten().flat_map(Recording::lacks));
         let cases = checked.iter().map(Checked::case).collect();
         let failed = checked.iter().filter(|checked| !checked.holds).count();
         let notes = notes(assertions, recording, baseline);
@@ -112,6 +125,7 @@ impl Answer {
             failed,
             assertions: checked,
             unknown_functions: unknown,
+            doubts: doubts.iter().map(|doubt| doubt.note.clone()).collect(),
             decision: Decision { cases, doubts, notes },
         })
     }

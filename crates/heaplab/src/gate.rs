@@ -17,7 +17,7 @@ pub struct Gate {
     /// The assertion to check (may be repeated)
     #[arg(long = "assert", value_name = "ASSERTION", required = true, allow_hyphen_values = true)]
     assertions: Vec<String>,
-    /// Also fail if nothing has an assertion's name, or if a recording is empty
+    /// Also fail if nothing has an assertion's name, or if a recording is empty or lacks something
     #[arg(long)]
     strict: bool,
     /// Write JSON (docs/gates.md)

@@ -1,5 +1,6 @@
 //! `heaplab check` on the bundled recordings: gates that hold, that fail, and that cannot be asked.
 
+use heaplab_trace::bundle::Bundle;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -180,6 +181,31 @@ fn the_action_takes_inputs_for_nothing_but_inputs() {
         let token = text.lines().next().unwrap().strip_prefix("::stop-commands::").unwrap();
         assert!(token.len() == 32 && text.contains(&format!("\n::{token}::\n")), "{text}");
     }
+    // A plain command is recorded without a shell.
+    let listed = folder.path().join("ls.heaplab");
+    let run = |command: &str, strict: &str| {
+        Command::new("bash")
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../action/gate.sh"))
+            .envs([("PATH", path.as_str()), ("GATE_COMMAND", command)])
+            .envs([("GATE_ASSERT", "peak > 0"), ("GATE_STRICT", strict)])
+            .env("GATE_RECORDING", &listed)
+            .output()
+            .unwrap()
+    };
+    for (command, program) in [("ls /", "ls"), ("cd / && exec ls", "bash")] {
+        let output = run(command, "True");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{text}");
+        let processes = Bundle::open(&listed).unwrap().tables().processes.clone();
+        assert_eq!(processes[0].program_name(), program, "{command}");
+    }
+    for (command, strict, is) in [("false", "false", 1), ("ls", "yes", 2)] {
+        let output = run(command, strict);
+        assert_eq!(output.status.code(), Some(is), "{command}");
+        let said = [output.stdout, output.stderr].concat();
+        assert!(String::from_utf8_lossy(&said).contains("::error::"), "{command}");
+    }
+    std::fs::remove_dir_all(&listed).unwrap();
     let option = gate(Path::new("--help"), "peak > 0");
     assert_eq!(option.status.code(), Some(2), "{}", String::from_utf8_lossy(&option.stdout));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
