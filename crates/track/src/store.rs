@@ -264,11 +264,13 @@ struct Which {
 
 fn parsed<T: for<'a> Deserialize<'a>>(path: &Path, format: &str) -> Result<T, TrackError> {
     let bytes = content(path)?;
+    let is_run = format == FORMAT;
+    let what = if is_run { "it, and its run is made again" } else { "the store" };
     let wrong = |error: serde_json::Error| {
         misread(
             path,
             format!(
-                "expected a file of the format {format}: {error}; delete the file if it is damaged, and its run is made again"
+                "expected a file of the format {format}: {error}; if it is damaged, delete {what}"
             ),
         )
     };
@@ -371,7 +373,7 @@ mod tests {
             ("{\"format\": \"heaplab-track-run\", \"version\": 9, \"new\": 1}", "a newer one"),
             ("{\"format\": \"other\", \"version\": 1}", "expected the format heaplab-track-run"),
             ("{\"format\": \"heaplab-track-run\", \"version\": 1}", "missing field"),
-            ("", "delete the file"),
+            ("", "delete it, and its run is made again"),
         ] {
             fs::write(path.join("runs/1.json"), text).unwrap();
             let error = Store::open(path).unwrap_err().to_string();

@@ -3,6 +3,7 @@
 use crate::bisect::{Decision, Found, Side, SoughtStep};
 use crate::history::{Figure, History, Series, Stepped};
 use crate::run::{Commit, Outcome};
+use crate::steps::SERIES_MIN;
 use crate::store::Store;
 use heaplab_experiment::results::Estimate;
 use heaplab_text::paint::{Look, Paint};
@@ -77,7 +78,19 @@ fn steps(out: &mut Paint, history: &History, lines: &[&Series], least: f64, top:
     if lines.iter().all(|series| series.points.is_empty()) {
         out.wrapped("  ", "None can be told: no commit was measured.");
     } else if all.is_empty() {
-        out.wrapped("  ", "None: what differs is within the noise of an unchanged program.");
+        let differs = |series: &&Series| {
+            series.points.windows(2).any(|points| points[0].value != points[1].value)
+        };
+        let is_short = lines.iter().all(|series| series.points.len() < SERIES_MIN);
+        out.wrapped(
+            "  ",
+            if is_short && lines.iter().any(differs) {
+                "None is certain: so few commits and runs may differ by chance. More of either decide \
+                 (track run --runs, --commits)."
+            } else {
+                "None: what differs is within the noise of an unchanged program."
+            },
+        );
     }
     let mut last = None;
     for (series, step) in shown {

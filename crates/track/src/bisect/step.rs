@@ -2,7 +2,7 @@
 
 use super::Found;
 use crate::TrackError;
-use crate::history::{Figure, History, Series, Stepped};
+use crate::history::{Figure, History, Stepped};
 use crate::measure::Measurement;
 use crate::run::Commit;
 use std::path::PathBuf;
@@ -19,10 +19,11 @@ pub struct SoughtStep {
 }
 
 impl SoughtStep {
-    /// The range and the phase that are asked for, or those of the largest step.
+    /// The range and the phase that are asked for, or those of the largest step, of those with
+    /// several commits if there are any.
     ///
     /// # Errors
-    /// The history has no such phase, or no step of more than one commit.
+    /// The history has no such phase, or no step.
     pub fn of(
         history: &History,
         figure: Figure,
@@ -46,16 +47,14 @@ impl SoughtStep {
             return Err(TrackError::NotThere(reason));
         }
         let steps = || series().flat_map(|of| of.steps.iter().map(move |step| (of, step)));
-        let share = |(_, step): &(&Series, &Stepped)| step.share().abs();
-        let largest = steps()
-            .filter(|(_, step)| step.candidates > 1)
-            .max_by(|one, other| share(one).total_cmp(&share(other)));
+        // A step whose commit is known already is the answer only if there is no other.
+        let is_open = |step: &Stepped| step.candidates > 1;
+        let largest = steps().max_by(|(_, one), (_, other)| {
+            let sizes = one.share().abs().total_cmp(&other.share().abs());
+            is_open(one).cmp(&is_open(other)).then(sizes)
+        });
         let Some((series, step)) = largest else {
-            let reason = if steps().next().is_some() {
-                "the commit of every step is known already (heaplab track show); --between names other commits"
-            } else {
-                "the history has no step (heaplab track show); --between names the commits to look between"
-            };
+            let reason = "the history has no step (heaplab track show); --between names the commits to look between";
             return Err(TrackError::NotThere(reason.into()));
         };
         let id = |at: usize| &history.commits[at].commit.id;
