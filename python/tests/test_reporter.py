@@ -33,6 +33,7 @@ def wrong(sink):
     sink.report("odd", 1, kind="stack")
     sink.report("long", 1, "x" * 20_000)
     sink.report("surrogate \\ud800", 1)
+    sink.report("resident", 1)
     sink.skip("the other half is in use")
 
 def raises(sink):
@@ -147,6 +148,7 @@ def test_what_a_reporter_does_wrong_is_said():
             "expected a kind of nonheap, heap, other",
             "is longer than 16 KiB",
             "surrogate ?",
+            '"resident" of 1 is left out: heaplab itself reports this path',
             "the other half is in use",
             "a reporter raised RuntimeError: broken",
             "before",

@@ -99,7 +99,7 @@ impl Model {
 
 fn process(name: &str, reports: &[&Report], is_difference: bool) -> Process {
     let mut warnings = Vec::new();
-    let (mut tree, mut mixed) = (Growing::default(), 0_u64);
+    let (mut tree, mut mixed) = (Growing::default(), Vec::new());
     let (mut heap, mut allocated) = (0_i64, None::<i64>);
     for report in reports {
         let Report { path, units, amount, description, presence, .. } = report;
@@ -113,13 +113,16 @@ fn process(name: &str, reports: &[&Report], is_difference: bool) -> Process {
         if is_explicit && *amount < 0 && !is_difference {
             warnings.push(format!("{path} is negative: its reporter subtracts too much"));
         }
-        mixed += u64::from(!tree.add(path, *units, *amount, description, *presence));
+        if !tree.add(path, *units, *amount, description, *presence) {
+            mixed.push(path.as_str());
+        }
     }
-    if mixed > 0 {
-        warnings.push(words::so_many(
-            mixed,
+    if let Some(first) = mixed.first() {
+        let sentence = words::so_many(
+            mixed.len() as u64,
             "[report counts|reports count] something else than others of the same path, and [is|are] left out",
-        ));
+        );
+        warnings.push(format!("{sentence}: {first}{}", if mixed.len() > 1 { " first" } else { "" }));
     }
     // In a difference, a total that stayed the same is not there.
     let total = allocated.or(is_difference.then_some(0));

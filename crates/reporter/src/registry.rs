@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex};
 
 /// Most reports of a collection; the rest is counted and mentioned.
 const REPORTS_MAX: usize = 1 << 20;
+/// Paths of which heaplab itself says the amount.
+const OWN_PATHS: [&str; 4] = ["heap-allocated", "resident", "vsize", "explicit/heap-unclassified"];
 /// Most bytes of a path or a description; longer ones are mentioned and left out.
 const TEXT_BYTES_MAX: usize = 16 << 10;
 
@@ -66,6 +68,8 @@ pub struct Collected {
 pub struct Sink {
     collected: Collected,
     left_out: usize,
+    /// Whether heaplab itself reports.
+    is_own: bool,
 }
 
 impl Sink {
@@ -80,11 +84,13 @@ impl Sink {
         let is_explicit = path == "explicit" || path.starts_with("explicit/");
         let wrong = if path.is_empty() {
             "its path is empty"
+        } else if OWN_PATHS.contains(&path) && !self.is_own {
+            "heaplab itself reports this path"
         } else if path.len().max(description.len()) > TEXT_BYTES_MAX {
             "its path or description is longer than 16 KiB"
         } else if is_explicit && (kind == Kind::Other || units != Units::Bytes) {
             "below explicit/ only bytes of kind heap or non-heap are added up"
-        } else if self.collected.reports.len() >= REPORTS_MAX {
+        } else if self.collected.reports.len() >= REPORTS_MAX && !self.is_own {
             self.left_out += 1;
             return;
         } else {
@@ -140,7 +146,7 @@ pub fn register(reporter: impl FnMut(&mut Sink) + Send + 'static) -> Handle {
 /// Asks all reporters on this thread, as `heaplab about` does on the server's. Paths stand in the
 /// order of registration; equal paths are not added up.
 pub fn collect() -> Collected {
-    let mut sink = Sink { collected: Collected::default(), left_out: 0 };
+    let mut sink = Sink { collected: Collected::default(), left_out: 0, is_own: false };
     measure::pass(|| {
         entry::run_all(&REPORTERS, &mut sink, |sink, panic| {
             sink.skip(&format!("a reporter panicked: {panic}"));
@@ -156,6 +162,7 @@ pub fn collect() -> Collected {
         sink.skip(&format!("{left_out} reports beyond {REPORTS_MAX} are left out"));
     }
     // Last, so that the reported data is still allocated.
+    sink.is_own = true;
     system::report(&mut sink);
     sink.collected
 }

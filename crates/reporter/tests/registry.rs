@@ -38,10 +38,12 @@ fn what_about_memory_would_refuse_is_an_error_and_not_lost() {
         sink.report("explicit/pages", Kind::Heap, Units::Count, 3, "Pages.");
         sink.bytes("explicit/map", Kind::Other, 4, "A map.");
         sink.bytes("", Kind::Heap, 5, "Nothing.");
+        sink.bytes("heap-allocated", Kind::Other, 1, "A lie.");
         sink.bytes(&"x".repeat(20_000), Kind::Heap, 6, "Too long.");
     });
     let collected = collect();
-    assert_eq!(collected.errors.len(), 4, "{:?}", collected.errors);
+    assert_eq!(collected.errors.len(), 5, "{:?}", collected.errors);
+    assert_eq!(amounts(&collected, "heap-allocated").len(), 1);
     assert!(collected.errors[0].contains("\"explicit/pages\" of 3"), "{:?}", collected.errors);
     assert!(!collected.reports.iter().any(|report| report.path.starts_with("explicit/pages")));
 }
@@ -67,6 +69,19 @@ fn a_dropped_handle_is_asked_no_more_even_from_within() {
     let later = collect();
     assert!(amounts(&later, "explicit/own").is_empty());
     assert_eq!(amounts(&later, "explicit/next"), [1]);
+}
+
+#[test]
+fn a_reporter_of_a_million_paths_does_not_hide_what_the_allocator_says() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let _many = register(|sink| {
+        (0..(1 << 20) + 7).for_each(|_| sink.report("tab", Kind::Other, Units::Count, 1, ""));
+    });
+    let collected = collect();
+    // Marks of other tests may have a report of their own.
+    assert!(amounts(&collected, "tab").len() >= (1 << 20) - 1);
+    assert_eq!(amounts(&collected, "resident").len(), 1);
+    assert!(collected.errors[0].contains(" reports beyond "), "{:?}", collected.errors);
 }
 
 #[test]

@@ -44,6 +44,8 @@ _UNITS = {"bytes": 0, "count": 1, "cumulative": 2, "percentage": 3}
 _REPORTS_MAX = 1 << 20
 _TEXT_BYTES_MAX = 16 << 10
 _QUESTION_BYTES = 204
+#: Paths of which heaplab itself says the amount.
+_OWN_PATHS = ("heap-allocated", "resident", "vsize", "explicit/heap-unclassified")
 #: Marks that are kept, the reports of all marks together, and bytes of a mark's name.
 _MARKS_MAX = 16
 _MARKS_REPORTS_MAX = 1 << 18
@@ -96,7 +98,7 @@ class Sink:
     """Takes one reporter's reports."""
 
     def __init__(self, reports, errors, pymalloc):
-        self._reports, self._errors, self._pymalloc, self._met = reports, errors, pymalloc, set()
+        self._reports, self._errors, self._pymalloc, self._met, self._is_own = reports, errors, pymalloc, set(), False
 
     def report(self, path: str, amount: int, description: str = "", *, kind: str = "other", units: str = "bytes") -> None:
         """Reports an amount. `kind`: "heap" (malloc's blocks), "nonheap" (the program's own mappings, pymalloc's arenas), "other". `units`: "bytes",
@@ -114,11 +116,13 @@ class Sink:
             wrong = f"expected a kind of {', '.join(_KINDS)} and units of {', '.join(_UNITS)}"
         elif not path:
             wrong = "its path is empty"
+        elif path in _OWN_PATHS and not self._is_own:
+            wrong = "heaplab itself reports this path"
         elif max(len(_utf8(path)), len(_utf8(description))) > _TEXT_BYTES_MAX:
             wrong = "its path or description is longer than 16 KiB"
         elif (path == "explicit" or path.startswith("explicit/")) and (kind == "other" or units != "bytes"):
             wrong = "below explicit/ only bytes of kind heap or non-heap are added up"
-        elif len(self._reports) >= _REPORTS_MAX:
+        elif len(self._reports) >= _REPORTS_MAX and not self._is_own:
             wrong = f"there are {_REPORTS_MAX} reports before it"
         if wrong:
             self.skip(f'the report "{path[:80]}" of {amount} is left out: {wrong}')
@@ -323,6 +327,7 @@ def collect() -> tuple[list[dict], list[str]]:
             except Exception as error:
                 errors.append(f"a reporter raised {type(error).__name__}: {error}")
     sink = Sink(reports, errors, pymalloc)
+    sink._is_own = True
     pymalloc.report(sink)
     _report_system(sink)
     return reports, errors
