@@ -12,6 +12,7 @@ use heaplab_trace::tables::process_label;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// Groups of blocks with one history that are shown of each list.
@@ -199,12 +200,13 @@ fn serve(subject: &str, patience: Duration, port: u16, title: &str) -> Result<Ex
     // A process that cannot be asked is an error here, not on the page.
     read(subject, None, patience)?;
     println!("{}", server.url())?;
+    let seen = Mutex::new(None);
     eprintln!("heaplab: open this address in a browser; ctrl-C ends the page");
     server.serve(&|request| match request.path.as_str() {
         "" => Answer::html(page::served(title)),
         "about.css" => Answer::ok("text/css", page::STYLE),
         "about.js" => Answer::ok("text/javascript", page::script()),
-        "body" => match body(subject, request, patience) {
+        "body" => match body(subject, request, patience, &seen) {
             Ok(body) => Answer::html(body),
             Err(error) => Answer::error(404, terminal::output::message(error.chain())),
         },
@@ -212,16 +214,28 @@ fn serve(subject: &str, patience: Duration, port: u16, title: &str) -> Result<Ex
     })
 }
 
-/// The served page at the moment that the request chooses.
-fn body(subject: &str, request: &Request, patience: Duration) -> Result<String> {
+/// The served page at the moment that the request chooses; now with the range of all readings
+/// `seen`.
+fn body(
+    subject: &str,
+    request: &Request,
+    patience: Duration,
+    seen: &Mutex<Option<Model>>,
+) -> Result<String> {
     let chosen = |name: &str| request.value(name).unwrap_or_default();
     let mark = |name: &str| Some(chosen(name)).filter(|mark| !mark.is_empty());
     let now = read(subject, mark("at"), patience)?;
-    let model = match mark("since") {
-        Some(since) => {
+    let model = match (mark("since"), mark("at")) {
+        (Some(since), _) => {
             Model::of_difference(&difference::between(&read(subject, Some(since), patience)?, &now))
         }
-        None => Model::of(&now),
+        (None, Some(_)) => Model::of(&now),
+        (None, None) => {
+            let mut model = Model::of(&now);
+            let mut seen = seen.lock().expect("no reading panics");
+            seen.iter().for_each(|earlier| model.widen(earlier));
+            seen.insert(model).clone()
+        }
     };
     Ok(page::marks(&model, chosen("at"), chosen("since")) + &page::body(&model))
 }
