@@ -2,7 +2,8 @@
 //!
 //! An object follows the rule of the stack that asks for it: rules that change sizes first, then
 //! the first rule that concerns the stack. Objects that are never freed first follow a rule that
-//! does not make them. A buffer grows by the rule of the stack that asks for more. Rows of other processes stay, except for their objects' numbers.
+//! does not make them. A buffer grows by the rule of the stack that asks for more. Rows of other
+//! processes stay, except for their objects' numbers.
 
 use crate::arena::{Arenas, rounded};
 use crate::cache::Cache;
