@@ -122,7 +122,8 @@ fn process(name: &str, reports: &[&Report], is_difference: bool) -> Process {
             mixed.len() as u64,
             "[report counts|reports count] something else than others of the same path, and [is|are] left out",
         );
-        warnings.push(format!("{sentence}: {first}{}", if mixed.len() > 1 { " first" } else { "" }));
+        warnings
+            .push(format!("{sentence}: {first}{}", if mixed.len() > 1 { " first" } else { "" }));
     }
     // In a difference, a total that stayed the same is not there.
     let total = allocated.or(is_difference.then_some(0));

@@ -551,4 +551,3 @@ impl Changer {
 fn row(by: &[u16], stack: u32) -> Option<usize> {
     usize::from(by.get(stack as usize).copied().unwrap_or(0)).checked_sub(1)
 }
-

@@ -57,7 +57,9 @@ impl Rule {
     /// The name is empty.
     pub fn arena(text: &str) -> Result<Rule, WhatIfError> {
         // A function may have a `=` in its name, and no number behind it.
-        let sized = text.rsplit_once('=').filter(|(_, size)| size.starts_with(|c: char| c.is_ascii_digit()));
+        let sized = text
+            .rsplit_once('=')
+            .filter(|(_, size)| size.starts_with(|c: char| c.is_ascii_digit()));
         let Some((name, size)) = sized else {
             return rule(text, text, Change::Arena { chunk_bytes: CHUNK_BYTES });
         };

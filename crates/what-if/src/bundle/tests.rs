@@ -189,7 +189,8 @@ fn a_bundle_is_changed_whole_and_says_whence() {
     let mut rules = [of_stack(2, Change::DropUnfreed), of_stack(2, Change::Reuse)];
     for _ in 0..2 {
         let done = change(&bundle, &rules, None, &to, |_| ()).unwrap().done;
-        let of = |change: Change| done[rules.iter().position(|rule| rule.change == change).unwrap()];
+        let of =
+            |change: Change| done[rules.iter().position(|rule| rule.change == change).unwrap()];
         assert_eq!(of(Change::DropUnfreed).spared, 102);
         assert_eq!((of(Change::Reuse).requests, of(Change::Reuse).spared), (400, 399));
         rules.reverse();
