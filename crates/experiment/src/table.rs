@@ -37,11 +37,11 @@ const COLLECTIONS: [Column; 25] = [
     Column::required("before_used_bytes", I64, Delta),
     Column::required("before_available_bytes", I64, Delta),
     Column::required("before_committed_bytes", I64, Delta),
-    Column::required("before_waste_bytes", I64, Delta),
+    Column::optional("before_waste_bytes", I64, Delta),
     Column::required("after_used_bytes", I64, Delta),
     Column::required("after_available_bytes", I64, Delta),
     Column::required("after_committed_bytes", I64, Delta),
-    Column::required("after_waste_bytes", I64, Delta),
+    Column::optional("after_waste_bytes", I64, Delta),
     Column::required("marked_objects", I64, Delta),
     Column::required("marked_bytes", I64, Delta),
     Column::required("swept_objects", I64, Delta),
@@ -175,7 +175,8 @@ fn encode_collections(heaps: &[HeapResult]) -> std::io::Result<Vec<u8>> {
     let rows: Vec<(&HeapResult, usize)> =
         heaps.iter().flat_map(|heap| (0..of_heap(heap)).map(move |nth| (heap, nth))).collect();
     let state = |state: &SpaceState| {
-        [state.used_bytes, state.available_bytes, state.committed_bytes, state.waste_bytes]
+        let [used, available] = [state.used_bytes, state.available_bytes].map(Some);
+        [used, available, Some(state.committed_bytes), state.waste_bytes]
     };
     table::write(Vec::new(), &COLLECTIONS, rows.len(), |row, column| {
         let (heap, nth) = rows[row];
@@ -241,7 +242,7 @@ mod tests {
     #[test]
     fn every_collection_is_a_row() {
         let after =
-            SpaceState { used_bytes: 10, available_bytes: 20, committed_bytes: 40, waste_bytes: 3 };
+            SpaceState { used_bytes: 10, available_bytes: 20, committed_bytes: 40, waste_bytes: Some(3) };
         let collection = heaplab_heap::Collection {
             kind: "mark-sweep".into(),
             births: 7,

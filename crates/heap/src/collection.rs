@@ -15,8 +15,9 @@ pub struct SpaceState {
     pub available_bytes: u64,
     /// Obtained from the system for this space and not given back.
     pub committed_bytes: u64,
-    /// Free but too small for any list, until a sweep finds the bytes again.
-    pub waste_bytes: u64,
+    /// Free but too small for any list, until a sweep finds the bytes again; `None`: the heap does
+    /// not tell.
+    pub waste_bytes: Option<u64>,
 }
 
 /// A further space of the same heap: new space, large objects.

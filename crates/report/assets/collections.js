@@ -23,7 +23,7 @@ function collectionsParts(replay) {
     { title: 'Committed at most', numeric: true, value: (heap) => Math.max(...heap.collections.committed_bytes), cell: (heap) => bytesNode(Math.max(...heap.collections.committed_bytes)) },
     { title: 'Committed at the end', numeric: true, value: (heap) => last(heap.collections.committed_bytes), cell: (heap) => bytesNode(last(heap.collections.committed_bytes)) },
     { title: 'Used at the end', numeric: true, value: (heap) => last(heap.collections.used_bytes), cell: (heap) => bytesNode(last(heap.collections.used_bytes)) },
-    { title: 'Waste at the end', numeric: true, value: (heap) => last(heap.collections.waste_bytes), cell: (heap) => bytesNode(last(heap.collections.waste_bytes)) },
+    { title: 'Waste at the end', numeric: true, value: (heap) => last(heap.collections.waste_bytes), cell: (heap) => (last(heap.collections.waste_bytes) === null ? '' : bytesNode(last(heap.collections.waste_bytes))) },
     { title: 'Pause, median', numeric: true, value: (heap) => median(heap.collections.pause_ns) ?? -1, cell: pause },
   ], heaps, { noun: 'heap' }), ...heaps.slice(0, CHARTED_HEAPS).map((heap) => el('details', { open: heaps.length === 1 }, el('summary', {}, heap.name), collectionChart(heap.collections), categoryChart(heap.collections)))];
 }
@@ -110,7 +110,7 @@ function collectionText(c, index) {
   const change = (before, after) => `${formatBytes(before[index])} to ${formatBytes(after[index])}`;
   const pause = c.point_pause_ns[index] === null ? 'pause not measured' : `pause ${formatTime(c.point_pause_ns[index])}`;
   const live = c.live_bytes[index] === null ? '' : `; ${formatBytes(c.live_bytes[index])} alive in all spaces`;
-  return `Collection ${formatCount(c.number[index])}, ${c.kind[index]} (${c.cause[index]}), after ${formatCount(c.births[index])} births, ${pause}: committed ${change(c.before_committed_bytes, c.committed_bytes)}, used ${change(c.before_used_bytes, c.used_bytes)}, waste ${formatBytes(c.waste_bytes[index])}${live}.`;
+  return `Collection ${formatCount(c.number[index])}, ${c.kind[index]} (${c.cause[index]}), after ${formatCount(c.births[index])} births, ${pause}: committed ${change(c.before_committed_bytes, c.committed_bytes)}, used ${change(c.before_used_bytes, c.used_bytes)}${c.waste_bytes[index] === null ? '' : `, waste ${formatBytes(c.waste_bytes[index])}`}${live}.`;
 }
 
 // Free bytes by category when everything is swept, one over the other; categories of one colour lie together.

@@ -95,7 +95,7 @@ impl Sum {
         let mut sum = Sum::default();
         for (_, outcome) in runs::outcomes(Kind::Session, side.name, side.compact)? {
             for one in outcome.collections.iter().filter(|one| one.kind != "scavenge") {
-                sum.waste += one.before.waste_bytes as f64;
+                sum.waste += one.before.waste_bytes.unwrap_or(0) as f64;
                 sum.committed += one.before.committed_bytes as f64;
             }
             sum.refills += outcome.counts.scavenges.refills;

@@ -47,7 +47,7 @@ fn overview(heap: &HeapResult) -> Option<Vec<String>> {
         count,
         format!("{}\n{}", bytes(committed), bytes(last.after.committed_bytes)),
         format!("{}\n{}", bytes(used), bytes(last.after.used_bytes)),
-        bytes(last.after.waste_bytes),
+        last.after.waste_bytes.map_or(String::new(), bytes),
         pauses(&heap.collections),
     ])
 }
@@ -115,7 +115,7 @@ mod tests {
                 committed_bytes: committed_bytes + (nth << 18),
                 ..SpaceState::default()
             };
-            let after = SpaceState { used_bytes: nth << 19, waste_bytes: 640, ..before };
+            let after = SpaceState { used_bytes: nth << 19, waste_bytes: Some(640), ..before };
             Collection {
                 kind: "mark-sweep".into(),
                 cause: "forced".into(),

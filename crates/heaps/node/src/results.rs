@@ -114,7 +114,7 @@ fn state(bytes: &[u8]) -> Option<SpaceState> {
         committed_bytes: field(0)?,
         used_bytes: field(1)?,
         available_bytes: field(2)?,
-        waste_bytes: 0,
+        waste_bytes: None,
     })
 }
 
@@ -160,7 +160,7 @@ mod tests {
         let (head, records) = parse(&bytes, 1, 1).unwrap();
         assert_eq!((head.node.as_str(), count(&bytes), records.len()), ("13.14.0", 1, 1));
         let old =
-            SpaceState { committed_bytes: 13, used_bytes: 14, available_bytes: 15, waste_bytes: 0 };
+            SpaceState { committed_bytes: 13, used_bytes: 14, available_bytes: 15, waste_bytes: None };
         assert_eq!((records[0].after[1], records[0].before[0].committed_bytes), (old, 1));
     }
 

@@ -158,7 +158,7 @@ fn state(text: &str) -> Option<SpaceState> {
         used_bytes: bytes("used:")?,
         available_bytes: bytes("available:")?,
         committed_bytes: bytes("committed:")?,
-        waste_bytes: 0,
+        waste_bytes: None,
     })
 }
 
@@ -189,7 +189,7 @@ mod tests {
             used_bytes: used << 10,
             available_bytes: available << 10,
             committed_bytes: committed << 10,
-            waste_bytes: 0,
+            waste_bytes: None,
         };
         let free = [(7, 168), (1, 32), (2, 96)].map(|(blocks, bytes)| FreeBlocks { blocks, bytes });
         let free = free.to_vec();

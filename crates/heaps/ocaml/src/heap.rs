@@ -529,7 +529,7 @@ impl OCaml {
             used_bytes: (words - free) * bytes,
             available_bytes: free * bytes,
             committed_bytes: words * bytes,
-            waste_bytes: 0,
+            waste_bytes: Some(0),
         }
     }
 

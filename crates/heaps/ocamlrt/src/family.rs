@@ -146,7 +146,7 @@ fn row(report: &Report, cause: &'static str, (births, born_bytes): (u64, u64)) -
         used_bytes: bytes(counters.heap_words - counters.free_words),
         available_bytes: bytes(counters.free_words),
         committed_bytes: bytes(counters.heap_words),
-        waste_bytes: 0,
+        waste_bytes: None,
     };
     let work = Work { promoted_bytes: bytes(counters.promoted_words), ..Work::default() };
     Collection {

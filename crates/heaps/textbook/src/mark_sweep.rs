@@ -116,7 +116,7 @@ impl MarkSweep {
     pub(crate) fn state(&self) -> SpaceState {
         let (used_bytes, committed_bytes) = (self.used_bytes, self.committed as u64);
         let available_bytes = self.free_bytes + (self.committed - self.top) as u64;
-        SpaceState { used_bytes, available_bytes, committed_bytes, waste_bytes: 0 }
+        SpaceState { used_bytes, available_bytes, committed_bytes, waste_bytes: Some(0) }
     }
 
     fn collect_for<W: World>(&mut self, cause: &'static str, world: &mut W) {

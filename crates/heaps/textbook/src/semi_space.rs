@@ -65,7 +65,7 @@ impl SemiSpace {
             used_bytes,
             available_bytes: (self.committed[self.half] - self.top) as u64,
             committed_bytes,
-            waste_bytes: 0,
+            waste_bytes: Some(0),
         }
     }
 

@@ -180,7 +180,7 @@ impl Heap for V8Heap {
         Footprint {
             used_bytes: Some(parts.used_bytes()),
             free_reusable_bytes: Some(old.available_bytes),
-            free_too_small_bytes: Some(old.waste_bytes),
+            free_too_small_bytes: old.waste_bytes,
             committed_bytes: Some(committed),
             ..Footprint::default()
         }

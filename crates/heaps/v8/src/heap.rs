@@ -295,7 +295,7 @@ impl V8Heap {
             used_bytes: old.used_bytes() as u64,
             available_bytes: (old.spaces[MAIN].free.available() + free) as u64,
             committed_bytes: old.main_committed_bytes() as u64,
-            waste_bytes: waste + rounding as u64,
+            waste_bytes: Some(waste + rounding as u64),
         }
     }
 
@@ -343,11 +343,12 @@ impl V8Heap {
             available_bytes: capacity - used,
             committed_bytes: ((parts.new.to.list.length + parts.new.from.list.length) * PAGE_BYTES)
                 as u64,
-            waste_bytes: 0,
+            waste_bytes: Some(0),
         };
         let large = |list: &[u32]| SpaceState {
             used_bytes: list.iter().map(|&page| pages[page].large_bytes).sum(),
             committed_bytes: list.iter().map(|&page| parts.large_committed(page) as u64).sum(),
+            waste_bytes: Some(0),
             ..SpaceState::default()
         };
         [("new", new), ("large", large(&parts.old_large)), ("new large", large(&parts.young_large))]

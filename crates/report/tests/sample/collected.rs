@@ -27,7 +27,7 @@ fn collection(number: u64) -> Collection {
     let state = |used: u64| SpaceState {
         used_bytes: used * 1024,
         committed_bytes: 256 * 1024 * number,
-        waste_bytes: 24 * number,
+        waste_bytes: Some(24 * number),
         ..SpaceState::default()
     };
     let free = |bytes| FreeBlocks { blocks: 1, bytes };

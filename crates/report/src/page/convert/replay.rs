@@ -120,7 +120,7 @@ pub(super) fn collections(all: &[Collection]) -> model::ReplayCollections {
             .collect(),
         point_pause_ns: (0..shown).map(|row| nth(row).pause_ns).collect(),
         categories: categories(all),
-        waste_bytes: column(|one| one.after.waste_bytes),
+        waste_bytes: (0..shown).map(|row| nth(row).after.waste_bytes).collect(),
         pause_ns: all.iter().filter_map(|one| one.pause_ns).collect(),
     }
 }

@@ -78,8 +78,8 @@ pub struct ReplayCollections {
     pub point_pause_ns: Vec<Option<u64>>,
     /// Free bytes by category, if the heap reports them.
     pub categories: Option<FreeCategories>,
-    /// Free bytes on no list after each.
-    pub waste_bytes: Vec<u64>,
+    /// Free bytes on no list after each, if the heap tells.
+    pub waste_bytes: Vec<Option<u64>>,
     /// Pauses, where they were measured.
     pub pause_ns: Vec<u64>,
 }
