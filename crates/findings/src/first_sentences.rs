@@ -128,11 +128,11 @@ fn remedy(tables: &Tables, process: Option<u32>) -> &'static str {
     } else if is(&["java"]) {
         "The JVM maps its heap itself: record with --jvm-memory to see its size, with --jvm-metaspace to see its metaspace."
     } else if is(&["ruby"]) {
-        "Ruby maps its object pages itself, and those are not recorded: ObjectSpace tells what is in them."
+        "Ruby maps its object pages itself: ObjectSpace tells what is in them."
     } else if is(&["cc1", "lto1", "g++", "gcc"]) {
-        "GCC maps the pages of its garbage-collected heap itself, and those are not recorded."
+        "GCC maps the pages of its garbage-collected heap itself."
     } else {
-        "The rest was mapped past malloc (mmap: a runtime's heap, a pool, thread stacks) and is not recorded: where the program can be told to use malloc instead, record it so."
+        "The rest was mapped past malloc (mmap: a runtime's heap, a pool, thread stacks) or is code and data: `record --samples 20` reads its parts more often."
     }
 }
 
