@@ -157,7 +157,32 @@ pub fn from_toml(text: &str) -> Result<Strategy, String> {
         Pages::FullestFirst => PageOrder::FullestFirst,
         Pages::EmptiestFirst => PageOrder::EmptiestFirst,
     };
-    Ok(Strategy { generated, runtime, collector, ..strategy })
+    let strategy = Strategy { generated, runtime, collector, ..strategy };
+    check_empty_page(&strategy)?;
+    Ok(strategy)
+}
+
+/// Every search must find the block of an empty page, or the heap takes page after page and ends
+/// with nothing found.
+fn check_empty_page(strategy: &Strategy) -> Result<(), String> {
+    let last = strategy.categories() - 1;
+    let switch = strategy.switch.as_ref().map(|switch| ("switch.search", &switch.steps));
+    let searches = [
+        ("generated", &strategy.generated),
+        ("runtime", &strategy.runtime),
+        ("collector", &strategy.collector),
+    ];
+    for (key, steps) in searches.into_iter().chain(switch) {
+        let finds = |bytes: &usize| strategy.looked_at(steps, last, *bytes).is_some();
+        let mut requests = (strategy.minimum_block()..=PAGE_AREA_BYTES).step_by(8);
+        if let Some(bytes) = requests.find(|bytes| !finds(bytes)) {
+            return Err(format!(
+                "{key}: a request of {bytes} bytes does not look at the block of an empty page; end \
+                 the search with {{ from = \"last\", look = \"all\" }}"
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn check_minimums(minimums: &[usize]) -> Result<(), String> {
@@ -415,6 +440,14 @@ mod tests {
         );
         assert!(of("search = \"precise\"\nswitch = 3").contains("a table with a search and its"));
         let switch = |text: &str| of(&format!("search = \"precise\"\nswitch = {{ {text} }}"));
+        let unfound = |step: &str| of(&format!("search = \"precise\"\ncollector = [{{ {step} }}]"));
+        for step in [
+            "from = \"own\", look = \"top\", request_bytes_max = 8",
+            "from = 64, to = \"own\", look = \"top\"",
+        ] {
+            let said = unfound(step);
+            assert!(said.starts_with("collector: a request of 24 bytes does not look"), "{said}");
+        }
         assert!(switch("search = \"precise\"").contains("one of pressure_percent and"));
         assert!(
             switch("search = \"precise\", pressure_percent = 100")

@@ -115,7 +115,7 @@ pub const PARAMETERS: [Parameter; 12] = [
         name: "shape",
         takes: "array or plain",
         default: "array",
-        help: "array: a birth is `new Array(words)`; plain: one object with one header word",
+        help: "array: a birth is `new Array(words)`; plain: one object with one header word, as record --node has them",
     },
     Parameter {
         name: "semi_space",
@@ -220,6 +220,13 @@ impl Spec {
         for (name, value) in parameters {
             spec.set(name, value)?;
             spec.given.push((name.into(), value.into()));
+        }
+        if let (Some(strategy), Some(file)) = (strategy, spec.named_file("file")) {
+            return Err(SpecError {
+                what: "file",
+                expected: format!("v8:file= without a strategy's name, or v8:{strategy} alone"),
+                found: file.display().to_string(),
+            });
         }
         // The version is known from here on.
         let area = spec.version.area_bytes;
