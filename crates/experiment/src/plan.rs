@@ -27,6 +27,9 @@ pub struct HeapCell {
     pub space_cells: u32,
     /// The heap's name without huge pages; `None`: it has no such switch, or has it set.
     pub without_huge_pages: Option<String>,
+    /// A cell writes a file, so that a kept cell does not stand in for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub writes_file: bool,
 }
 
 /// Space cells of a heap whose space depends on time, and of all heaps with threads, whose order
@@ -37,14 +40,17 @@ impl HeapCell {
     /// A heap of this name whose space depends on nothing but the program.
     pub fn named(name: &str) -> HeapCell {
         let (environment, without_huge_pages) = (Vec::new(), None);
-        HeapCell { name: name.into(), environment, space_cells: 1, without_huge_pages }
+        let name = name.into();
+        HeapCell { name, environment, space_cells: 1, without_huge_pages, writes_file: false }
     }
 
     /// A heap as a cell of an experiment, which runs `threads` at once or one.
     pub fn of(heap: &dyn Selected, threads: bool) -> HeapCell {
-        let Traits { environment, without_huge_pages, space_depends_on_time, .. } = heap.traits();
+        let Traits { environment, without_huge_pages, space_depends_on_time, writes_file, .. } =
+            heap.traits();
         let space_cells = if space_depends_on_time || threads { SPACE_CELLS } else { 1 };
-        HeapCell { name: heap.to_string(), environment, space_cells, without_huge_pages }
+        let name = heap.to_string();
+        HeapCell { name, environment, space_cells, without_huge_pages, writes_file }
     }
 }
 
@@ -168,6 +174,11 @@ impl Plan {
         let request = self.request(heap, CellKind::Space);
         (!self.settings.program_without_huge_pages)
             .then_some(CellRequest { huge_pages: asked.other() == HugePages::System, ..request })
+    }
+
+    /// Whether a cell of a heap writes a file.
+    pub(crate) fn writes_file(&self, heap: &str) -> bool {
+        self.heaps.iter().any(|cell| cell.name == heap && cell.writes_file)
     }
 
     /// The environment of a heap's process.

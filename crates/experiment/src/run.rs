@@ -264,7 +264,8 @@ fn asked_cell(
         &machine.huge_pages,
     );
     let key = xxh3_64(&serde_json::to_vec(&identity).unwrap_or_default());
-    let kept = plan.cache.as_ref().map(|folder| folder.join(format!("space-{key:016x}.json")));
+    let cache = plan.cache.as_ref().filter(|_| !plan.writes_file(heap));
+    let kept = cache.map(|folder| folder.join(format!("space-{key:016x}.json")));
     if let Some(report) = kept.as_deref().and_then(Kept::read) {
         return Ok(report);
     }

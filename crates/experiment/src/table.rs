@@ -241,8 +241,12 @@ mod tests {
 
     #[test]
     fn every_collection_is_a_row() {
-        let after =
-            SpaceState { used_bytes: 10, available_bytes: 20, committed_bytes: 40, waste_bytes: Some(3) };
+        let after = SpaceState {
+            used_bytes: 10,
+            available_bytes: 20,
+            committed_bytes: 40,
+            waste_bytes: Some(3),
+        };
         let collection = heaplab_heap::Collection {
             kind: "mark-sweep".into(),
             births: 7,

@@ -64,6 +64,8 @@ pub struct Traits {
     /// Other files that determine the result: a runtime's executable. Results are cached by these
     /// files' content.
     pub files: Vec<PathBuf>,
+    /// A cell writes a file beside its result, so that no earlier result stands in for it.
+    pub writes_file: bool,
     /// The heap can list its parts ([`Heap::walk`](crate::Heap::walk)).
     pub walked: bool,
     /// The CPU time of a pass is the heap's.
@@ -84,6 +86,7 @@ impl Default for Traits {
             without_huge_pages: None,
             library: None,
             files: Vec::new(),
+            writes_file: false,
             walked: false,
             timed: true,
             threaded: false,

@@ -32,6 +32,7 @@ impl heaplab_heap::Spec for Spec {
             limit: self.named_limit().map(str::to_owned),
             // A missing Node is reported when it is to run.
             files: find::node(self).into_iter().collect(),
+            writes_file: self.own.is_some(),
             ..Traits::default()
         }
     }

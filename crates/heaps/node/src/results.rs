@@ -159,8 +159,12 @@ mod tests {
         let bytes = results("[\"new_space\",\"old_space\"]", &numbers);
         let (head, records) = parse(&bytes, 1, 1).unwrap();
         assert_eq!((head.node.as_str(), count(&bytes), records.len()), ("13.14.0", 1, 1));
-        let old =
-            SpaceState { committed_bytes: 13, used_bytes: 14, available_bytes: 15, waste_bytes: None };
+        let old = SpaceState {
+            committed_bytes: 13,
+            used_bytes: 14,
+            available_bytes: 15,
+            waste_bytes: None,
+        };
         assert_eq!((records[0].after[1], records[0].before[0].committed_bytes), (old, 1));
     }
 
