@@ -141,6 +141,9 @@ pub fn moment(tables: &Tables, selection: Selection, text: &str) -> Result<Chose
     };
     match nanoseconds(text) {
         Some(time_ns) => Ok(Chosen::At(At::Time(time_ns))),
+        None if text.starts_with("collection:") => not_there!(
+            "{text:?} is a moment of a heap: name the heap with --on, such as --on v8:many"
+        ),
         None => not_there!(
             "{text:?} is no moment: write peak, end, a mark, or a time such as 1.5s or 300ms ({marks})"
         ),

@@ -90,16 +90,17 @@ function chartAxes({ x, y, bottom }, top, last, width) {
 // Committed and used bytes before and after each collection, what full collections found alive, and a mark a collection.
 function collectionChart(c) {
   if (c.births.length === 0) return null;
-  const top = Math.max(1, ...c.committed_bytes, ...c.before_committed_bytes);
+  const committed = Math.max(1, ...c.committed_bytes, ...c.before_committed_bytes);
+  const top = Math.max(committed, ...c.live_bytes.map((live) => live ?? 0));
   const full = (index) => c.live_bytes[index] !== null;
   const parts = ({ x, y, bottom }) => {
     const line = (before, after) => path(c.births.flatMap((births, index) => [[x(births), y(before[index])], [x(births), y(after[index])]]));
     const marks = c.births.map((births, index) => svg('g', { class: full(index) ? 'mark full' : 'mark' },
       svg('line', { x1: x(births), x2: x(births), y1: full(index) ? CHART.top : bottom - 8, y2: bottom }),
-      full(index) ? svg('circle', { class: 'alive', cx: x(births), cy: y(Math.min(top, c.live_bytes[index])), r: 3 }) : null));
+      full(index) ? svg('circle', { class: 'alive', cx: x(births), cy: y(c.live_bytes[index]), r: 3 }) : null));
     return [...marks, svg('path', { class: 'used', d: line(c.before_used_bytes, c.used_bytes) }), svg('path', { class: 'committed', d: line(c.before_committed_bytes, c.committed_bytes) })];
   };
-  const said = `Committed and used bytes over ${plural(c.count, 'collection')}: ${c.kinds}; committed at most ${formatBytes(top)}`;
+  const said = `Committed and used bytes over ${plural(c.count, 'collection')}: ${c.kinds}; committed at most ${formatBytes(committed)}`;
   const begin = 'Point at the chart, or use the arrow keys: each collection’s kind, cause, pause and bytes.';
   const key = (kind, text) => el('span', { class: `key ${kind}` }, text);
   return el('figure', { class: 'collections' }, ...birthsChart({ births: c.births, top, name: '', said, begin, parts, tell: (index) => collectionText(c, index) }),

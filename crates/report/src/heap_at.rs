@@ -72,7 +72,7 @@ impl HeapAt {
         let number = match at {
             None | Some("end") => None,
             Some(at) => match at.strip_prefix("collection:").map(str::parse) {
-                Some(Ok(number)) => Some(number),
+                Some(Ok(number)) if number > 0 => Some(number),
                 _ => return Err(HeapAtError::Moment(at.into())),
             },
         };
