@@ -7,7 +7,7 @@
 use crate::SweepError;
 use crate::node::Node;
 use crate::store::{self, About, OneWorkload, TimeFile};
-use heaplab_experiment::comparison::{Compared, adjust, log_ratios};
+use heaplab_experiment::comparison::{Compared, RESOLUTION_NS, adjust, log_ratios};
 use heaplab_experiment::grid::Named;
 use heaplab_experiment::plan::CANARY;
 use heaplab_experiment::results::{Machine, Measure, Results};
@@ -250,6 +250,18 @@ fn workload(
     let blocks = by_node.into_iter().flatten().collect();
     let mut results = each_heap(&plan, &Measured { blocks, ..Measured::default() }, machine);
     results.measured_unix_s = 0;
+    compared.retain(|pair| {
+        let heaps = [&pair.comparison.heap, &pair.comparison.baseline];
+        let untold = heaps.into_iter().find(|name| !is_told(&results, name));
+        if let Some(heap) = untold {
+            notes.push(format!(
+                "{}: {heap} takes less than the driver's own time lets tell ({RESOLUTION_NS} ns an \
+                 event): {} has no ratio of times to {}",
+                one.name, pair.comparison.heap, pair.comparison.baseline
+            ));
+        }
+        untold.is_none()
+    });
     let has_space = about.space && add_space(one, folders, &mut results, notes)?;
     Ok((
         WorkloadReport {
@@ -262,6 +274,12 @@ fn workload(
         },
         compared,
     ))
+}
+
+/// Whether a heap's time exceeds the noise of the driver's own time.
+fn is_told(results: &Results, heap: &str) -> bool {
+    let time = results.heaps.iter().find(|of| of.heap == heap).and_then(|of| of.time.as_ref());
+    time.is_none_or(|time| time.ns_per_event.value >= RESOLUTION_NS)
 }
 
 /// Adds the space of the first folder that has it; whether there is one.
