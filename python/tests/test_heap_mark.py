@@ -44,6 +44,16 @@ def test_wrong():
 def test_skipped():
     pytest.skip("not today")
 
+@pytest.mark.xfail(reason="known to be large")
+@pytest.mark.heap(peak="1MB")
+def test_expected():
+    assert bytearray(60_000_000)
+
+@pytest.mark.skipif(True, reason="never here")
+@pytest.mark.heap(peak="1MB")
+def test_skipped_by_mark():
+    assert False
+
 def test_not_marked():
     assert "HEAPLAB_PYTEST" not in os.environ
 """
@@ -76,4 +86,10 @@ def test_what_cannot_be_checked_fails_and_says_why(said):
     assert "FAILED test_it.py::test_mistyped" in said and "peek" in said, said
     assert "FAILED test_it.py::test_unknown_word" in said and "takes assertions and peak" in said, said
     assert "FAILED test_it.py::test_wrong" in said and "assert 1 == 2" in said, said
-    assert "5 failed, 2 passed, 1 skipped" in said, said
+    assert "5 failed, 2 passed, 2 skipped, 1 xfailed" in said, said
+
+
+def test_marks_of_pytest_hold(said):
+    assert "XFAIL test_it.py::test_expected" in said
+    assert "never here" in said and "heaplab: next" not in said
+    assert "test_skipped_by_mark" not in "".join(line for line in said.splitlines() if line.startswith(("FAILED", "PASSED")))

@@ -98,6 +98,8 @@ def record(
     """
     from ._recording import Recording
 
+    if not command:
+        raise Error("there is no command to record")
     output = os.path.abspath(output)
     if os.path.lexists(output) and not force:
         raise Error(f"{output} is there already: choose another name, or force=True replaces it")

@@ -63,6 +63,10 @@ def _assertions(item):
 
 
 def _run_or_fail(item):
+    # The marks skip, skipif and xfail: pytest looks at them in the phase that does not run here.
+    marks = item.config.pluginmanager.get_plugin("skipping")
+    if marks is not None:
+        marks.pytest_runtest_setup(item=item)
     try:
         _run_recorded(item)
     except (_binary.Error, pytest.UsageError) as error:
@@ -83,7 +87,8 @@ def _run_recorded(item):
                 [*command, item.nodeid], os.path.join(folder, "test.heaplab"), python=True,
                 cwd=item.config.rootpath, env={**os.environ, _RECORDED: item.nodeid}, stdout=file, stderr=file)
             file.seek(0)
-            text = file.read()
+            # The recording that heaplab advises to look at is deleted.
+            text = "".join(line for line in file if not line.startswith("heaplab: next: "))
         if recording.status != 0:
             pytest.fail(f"the test failed in its recorded process:\n{text}", pytrace=False)
         if re.search(r"^\d+ skipped", text, re.MULTILINE):
