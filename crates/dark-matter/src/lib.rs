@@ -24,9 +24,10 @@ use serde::Serialize;
 pub enum DarkMatterError {
     /// The recording has no `report` rows.
     #[error(
-        "no memory reporter named a block during this recording: record a program that links \
-         heaplab-reporter with `heaplab record --dmd`, and ask its reporters while they are there \
-         (`heaplab about PID`, or HEAPLAB_MARK in the program; docs/reporters.md)"
+        "no memory reporter named a block: record a program that links heaplab-reporter with \
+         `heaplab record --dmd`, and ask its reporters while they are there (`heaplab about PID`, \
+         or HEAPLAB_MARK in the program); of Firefox import a file of DMD=--mode=dark-matter \
+         (docs/reporters.md)"
     )]
     NeverAsked,
     /// The program set no such mark.

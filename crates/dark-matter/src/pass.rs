@@ -278,7 +278,9 @@ fn reporters_frames(tables: &Tables, stack: StackId) -> Vec<String> {
         file.is_some_and(|file| file.ends_with("/heaplab/reporter.py"))
     };
     let frames: Vec<u32> = tables.frames_of(stack).collect();
-    let Some(first) = frames.iter().position(is_package) else { return frames_of(tables, stack) };
+    let Some(first) = frames.iter().position(is_package) else {
+        return without_library(frames_of(tables, stack));
+    };
     let own = frames[first..].iter().take_while(|row| is_package(row)).count();
     let rest = &frames[first + own..];
     // A stack with no other frames is shown whole.
@@ -286,6 +288,18 @@ fn reporters_frames(tables: &Tables, stack: StackId) -> Vec<String> {
         return frames_of(tables, stack);
     }
     rest.iter().map(|row| label(tables, *row)).collect()
+}
+
+/// Without what called the reporter: the library's pass over all reporters.
+fn without_library(mut frames: Vec<String>) -> Vec<String> {
+    let library = frames.iter().position(|frame| frame.starts_with("heaplab_reporter::"));
+    if let Some(at) = library.filter(|at| *at > 0) {
+        frames.truncate(at);
+        while frames.len() > 1 && frames.last().is_some_and(|last| last.starts_with("<alloc::")) {
+            frames.pop();
+        }
+    }
+    frames
 }
 
 fn label(tables: &Tables, row: u32) -> String {

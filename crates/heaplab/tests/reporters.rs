@@ -238,6 +238,9 @@ fn a_recording_shows_who_names_no_block_and_who_names_one_twice() {
     let first = |list: &str| found[list]["groups"][0].clone();
     assert_eq!(first("twice")["reported_at"].as_array().unwrap().len(), 2);
     assert_eq!(first("once")["blocks"]["count"], 200, "the pages");
+    let reported_at = first("once")["reported_at"][0].to_string();
+    assert!(reported_at.contains("reporters::report"), "{reported_at}");
+    assert!(!reported_at.contains("run_all"), "the library's own: {reported_at}");
     // vec![block; 8]: the block, its seven copies and the vector.
     assert_eq!(first("unreported")["blocks"]["count"], 9);
     for list in ["unreported", "once", "twice"] {
