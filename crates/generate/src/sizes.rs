@@ -119,10 +119,12 @@ impl Sizes {
                 "from {least} to {most} bytes; ranges of up to {ROWS_MAX} multiples of 8 below {SIZE_MAX} are taken"
             ));
         }
-        Sizes::new(
-            (least.next_multiple_of(8)..=most).step_by(8).map(|size| (size, 1)).collect(),
-            None,
-        )
+        let rows: Vec<_> =
+            (least.next_multiple_of(8)..=most).step_by(8).map(|size| (size, 1)).collect();
+        if rows.is_empty() {
+            return Err(format!("no multiple of 8 from {least} to {most}"));
+        }
+        Sizes::new(rows, None)
     }
 
     /// Parses lines `size` or `size,weight`; skips a first line of words and lines that begin with

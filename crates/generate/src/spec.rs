@@ -151,6 +151,9 @@ impl Spec {
                     known: KEYS.map(|(key, ..)| key).join(", "),
                 });
             };
+            if named.iter().any(|(known, ..)| known == key) {
+                return Err(SpecError::Useless(format!("{key} is stated twice")));
+            }
             if *key == "sizes" {
                 let known = value.contains(':') || ["web", "octane"].contains(&value.as_str());
                 let wrong = || SpecError::Value { key, takes, value: value.clone() };
@@ -301,10 +304,11 @@ mod tests {
         assert_eq!(said("births=0"), "births takes 1 to 10000000000, not \"0\"");
         assert_eq!(said("file=t.csv"), "sizes=file:t.csv: t.csv: no such file");
         assert!(
-            said("sizes=uniform:9-15").contains("no size has a weight")
+            said("sizes=uniform:9-15").contains("no multiple of 8 from 9 to 15")
                 && said("die=101").contains("percent")
         );
         assert_eq!(said("lifetimes=queue,die=5"), "die has no meaning with lifetimes=queue");
+        assert_eq!(said("births=5,births=6"), "births is stated twice");
         assert_eq!(
             said("lifetimes=fragmentation,sizes=web"),
             "sizes has no meaning with lifetimes=fragmentation"
