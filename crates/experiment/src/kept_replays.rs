@@ -8,7 +8,7 @@
 //! space and one of time ([`with_earlier`]); the results then say so.
 
 use crate::results::{HeapResult, Measure, RESULTS_VERSION, Results, Settings, Workload};
-use crate::run::{ExperimentError, write_json};
+use crate::run::{ExperimentError, write_whole};
 use crate::verdict;
 use heaplab_text::words::plural;
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 
 /// Results take some kilobytes a heap; a larger file is not one of them.
 const LARGEST_BYTES: u64 = 64 << 20;
+/// What to do about results that are larger: each collection is a row of them.
+const ADVICE: &str = "a report reads up to 64 MiB: let the heaps collect less often (every=)";
 /// Replays kept of one process.
 const KEPT: usize = 8;
 
@@ -105,10 +107,10 @@ fn utc(unix_s: u64) -> String {
 }
 
 /// Keeps `results` as the last replay of their process, and those earlier ones with measurements
-/// that no later one has.
+/// that no later one has, as far as there is room.
 ///
 /// # Errors
-/// The bundle cannot be written to.
+/// The bundle cannot be written to, or the results are larger than a report reads.
 pub fn keep(bundle: &Path, results: &Results) -> Result<(), ExperimentError> {
     let file = path(bundle, results.workload.process);
     let mut replays = vec![results.clone()];
@@ -117,7 +119,20 @@ pub fn keep(bundle: &Path, results: &Results) -> Result<(), ExperimentError> {
             replays.push(earlier);
         }
     }
-    write_json(&file, &Kept { replays })
+    loop {
+        let mut kept = Kept { replays };
+        let bytes = serde_json::to_vec_pretty(&kept)
+            .map_err(|error| ExperimentError::io(&file, "write")(error.into()))?;
+        if bytes.len() as u64 <= LARGEST_BYTES {
+            return write_whole(&file, &bytes);
+        }
+        kept.replays.pop();
+        if kept.replays.is_empty() {
+            let why = format!("{} bytes of results, and {ADVICE}", bytes.len());
+            return Err(ExperimentError::io(&file, "keep")(std::io::Error::other(why)));
+        }
+        replays = kept.replays;
+    }
 }
 
 /// Whether an earlier replay of the same workload has a figure that none of the `later` ones
@@ -189,7 +204,7 @@ pub enum KeptError {
         source: std::io::Error,
     },
     /// The file is larger than results are.
-    #[error("{}: {bytes} bytes; the results of a replay are never that large", path.display())]
+    #[error("{}: {bytes} bytes, and {ADVICE}", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
