@@ -71,8 +71,7 @@ function categoryOf(name) {
   return name.replace(/^\(free, (.*)\)$/, '$1');
 }
 
-// A colour for each kind of free bytes, the same at all moments and in the chart: those with most bytes first. Where free bytes have
-// categories, only these have colours: what is in none (new space, pages not swept) is pale.
+// A colour for each kind of free bytes, the same at all moments and in the chart. Beside categories, what is in none is pale.
 function freeColours(categories, moments) {
   const bytes = new Map();
   const add = (name, more) => bytes.set(name, (bytes.get(name) ?? 0) + more);

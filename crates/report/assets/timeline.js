@@ -74,14 +74,14 @@ function timelineTable(page) {
 class TimelineChart {
   constructor(page) {
     this.page = page;
-    // A page may have several: what refers to an element of this one names it.
+    // A page may have several.
     TimelineChart.made = (TimelineChart.made ?? 0) + 1;
     this.id = `time-${TimelineChart.made}`;
     this.line = page.timeline;
     this.begin = this.line.begin;
     this.end = Math.max(this.line.end, ...this.line.samples.time_ns.slice(-1), this.begin + 1);
     this.view = [this.begin, this.end];
-    // Bytes that the scale reaches at least, with resident memory and without: two charts side by side have one scale.
+    // Bytes that the scale reaches at least, without resident memory and with it.
     this.least = [0, 0];
     this.cursor = null;
     this.drag = null;
@@ -97,7 +97,7 @@ class TimelineChart {
     redrawn(this.box, () => this.draw());
   }
 
-  // The axis ends no earlier than this: two charts side by side have one scale.
+  // The axis ends no earlier.
   showTo(end) {
     this.end = Math.max(this.end, end);
     this.view = [this.begin, this.end];
