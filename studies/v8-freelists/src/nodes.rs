@@ -69,11 +69,13 @@ fn peak(collections: &[Collection]) -> u64 {
     states.map(|state| state.committed_bytes).max().unwrap_or(0)
 }
 
-/// Memory of strategies 1 to 5 relative to 0 in the real V8, without compaction and with V8's
-/// regular one.
+/// Memory of strategies 1 to 5 relative to 0 in the real V8, without compaction, with V8's regular
+/// one, and always.
 pub fn memory() -> Result<Option<String>> {
     let mut said = Vec::new();
-    for (way, compact) in [("never", Compact::Never), ("regular", Compact::Regular)] {
+    let ways =
+        [("never", Compact::Never), ("regular", Compact::Regular), ("always", Compact::Always)];
+    for (way, compact) in ways {
         let mut ratios = vec![Ratio { each: Vec::new() }; 6];
         for workload in shared()? {
             let places = replay::schedule(workload, Shape::Array)?;
