@@ -137,7 +137,7 @@ impl Spec {
             seed: 1,
             text: text.into(),
         };
-        let mut named = Vec::new();
+        let mut named: Vec<(&str, &str, String)> = Vec::new();
         for piece in text.split(',').filter(|piece| !piece.is_empty()) {
             let (name, value) = piece.split_once('=').unwrap_or((piece, ""));
             // fixed=64 is sizes=fixed:64.
@@ -164,7 +164,7 @@ impl Spec {
                     .ok_or_else(wrong)?
                     .map_err(|why| SpecError::Sizes { value: value.clone(), why })?;
             }
-            named.push((*key, *takes, value));
+            named.push((key, takes, value));
         }
         for (key, takes, value) in &named {
             spec.set(key, value).ok_or_else(|| SpecError::Value {
