@@ -91,9 +91,13 @@ fn run(request: &CellRequest) -> CellReport {
         Ok(command) => command,
         Err(reason) => return failed(reason),
     };
-    let own_peak = tree::memory(&[std::process::id()]).map_or(0, |memory| memory.peak_bytes);
     match start(command, request) {
-        Ok((begin, child)) => finish(request, begin, (child, copies), own_peak),
+        Ok((begin, child)) => {
+            // The kernel's peak of a command begins with that of this process at its exec.
+            let own = tree::memory(&[std::process::id()]);
+            let own_peak = own.map_or(0, |memory| memory.peak_bytes);
+            finish(request, begin, (child, copies), own_peak)
+        }
         Err(reason) => failed(reason),
     }
 }
@@ -444,14 +448,14 @@ impl Watch {
     }
 
     /// The kernel's peak if it is the command's own, else the largest sample. If a command ended
-    /// before its first sample and is smaller than this process, the kernel's peak is an upper
-    /// bound: returns true.
+    /// before its second sample and is smaller than this process, the kernel's peak is an upper
+    /// bound: returns true. (The first sample may be of the moment after its exec.)
     fn peak_bytes(&self, own_peak: u64) -> (u64, bool) {
         let kernels = children_peak();
         let seen = self.seen.peak_bytes.max(self.seen.resident_bytes);
         match kernels > own_peak {
             true => (seen.max(kernels), false),
-            false if seen == 0 => (kernels, true),
+            false if self.looks < 2 || seen == 0 => (kernels, true),
             false => (seen, false),
         }
     }
