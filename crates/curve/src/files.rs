@@ -40,6 +40,27 @@ pub struct File<'a> {
 }
 
 impl Files {
+    /// Finds a file that cannot be written, before hours are measured for it.
+    ///
+    /// # Errors
+    /// Its folder is missing or read-only, or it is a folder itself.
+    pub fn check(&self) -> io::Result<()> {
+        let all = [&self.csv, &self.parquet, &self.markdown, &self.svg, &self.html];
+        for path in all.into_iter().flatten().filter(|path| path.as_os_str() != "-") {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let folder = folder.unwrap_or(Path::new("."));
+            let can = rustix::fs::access(folder, rustix::fs::Access::WRITE_OK);
+            let wrong = match can {
+                Err(error) => format!("{}: {}", folder.display(), io::Error::from(error)),
+                Ok(()) if path.is_dir() => format!("{} is a folder", path.display()),
+                Ok(()) => continue,
+            };
+            let why = format!("{} cannot be written: {wrong}", path.display());
+            return Err(io::Error::other(why));
+        }
+        Ok(())
+    }
+
     /// Writes the files, and `runs` as one more Parquet file with the runs.
     pub fn written<'a>(
         &'a self,

@@ -88,3 +88,25 @@ fn shards_in_one_folder_are_one_experiment() {
     assert!(points.iter().all(|point| point["runs"] == 4), "{points:?}");
     assert_eq!(runs(folder), 8, "nothing was run again");
 }
+
+#[test]
+fn a_file_that_cannot_be_written_is_found_before_the_first_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    for (option, file) in [("--csv", "no/runs.csv"), ("--svg", ".")] {
+        let output = heaplab(folder, &["--reps", "1", option, file])
+            .env("N", "7")
+            .stderr(Stdio::piped())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(&format!("{file} cannot be written")), "{said}");
+        assert_eq!(runs(folder), 0);
+    }
+    std::fs::write(folder.join("go"), "").unwrap();
+    let output =
+        heaplab(folder, &["--reps", "1"]).env("N", "7").stderr(Stdio::piped()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("note: N=7 of the environment is not used"), "{said}");
+}

@@ -15,6 +15,7 @@ use heaplab_curve::results::Results;
 use heaplab_curve::run::{Ended, Measured, run as run_plan};
 use heaplab_curve::source::{CellSource, Commands, Hooks, Stopped};
 use heaplab_curve::summary::{Asked, summarize};
+use heaplab_curve::vary::Target;
 use heaplab_curve::verdict::Budget;
 use heaplab_curve::{measure, text};
 use heaplab_experiment::plan::shard;
@@ -141,12 +142,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
         measure::serve().context("a run cannot be served")?;
         return Ok(ExitCode::SUCCESS);
     }
+    args.files.check()?;
     if let Some(bundle) = &args.bundle {
         return lab::run(&args, bundle);
     }
     let question = question(&args);
     let vary = question.varied();
     let plan = question.of_commands()?;
+    tell_inherited(&args, &plan);
     let executable = own_file()?;
     interrupted(|stop| {
         let arguments = vec![String::from("curve"), String::from("--cell")];
@@ -159,6 +162,17 @@ pub fn run(args: Args) -> Result<ExitCode> {
         };
         commands(&args, plan, vary, &source)
     })
+}
+
+/// Says that the varied variable's own value in the environment does not count.
+fn tell_inherited(args: &Args, plan: &Plan) {
+    let Target::Name(name) = &plan.vary.target else { return };
+    let in_words = args.command.iter().any(|word| word.contains(&format!("{{{name}}}")));
+    if let Some(value) = std::env::var(name).ok().filter(|value| !value.is_empty() && !in_words) {
+        eprintln!(
+            "heaplab: note: {name}={value} of the environment is not used: --vary and --compare state the whole value"
+        );
+    }
 }
 
 /// Measures commands, with what runs before and after all of them.
