@@ -77,10 +77,10 @@ fn strategy([first, growth, ways]: [u8; 3]) -> Strategy {
         "\"exhaustive\"",
         "\"largest-first\"",
         "\"fast-path\"",
-        "[{ from = { room_bytes = 64 }, before = \"last\", look = \"top\" }]",
+        "[{ from = { room_bytes = 64 }, before = \"last\", look = \"top\" }, { from = \"last\", look = \"all\" }]",
         "[{ from = \"last\", look = \"all\" }, { from = \"own\", look = \"top\" }]",
-        "[{ from = \"last\", down_to = \"own\", look = \"all\", request_bytes_max = 512 }]",
-        "[{ from = \"own\", to = \"last\", look = \"all\", unless_last = \"own\" }]",
+        "[{ from = \"last\", down_to = \"own\", look = \"all\", request_bytes_max = 512 }, { from = \"last\", look = \"all\" }]",
+        "[{ from = \"own\", to = \"last\", look = \"all\", unless_last = \"own\" }, { from = \"last\", look = \"all\" }]",
     ];
     let grow = |bytes: &usize| {
         Some(bytes * (9 + usize::from(growth % 24)) / 8)
