@@ -32,6 +32,9 @@ use std::time::{Duration, Instant};
 const LOOKS_KEPT: usize = 128;
 /// Time between two searches for new processes, which read all of `/proc`.
 const SEARCH_INTERVAL: Duration = Duration::from_millis(100);
+/// The kernel counts resident pages of a process in batches: two of its figures of one moment
+/// differ by as much.
+const COUNTED_TOGETHER_BYTES: u64 = 1 << 20;
 /// Time for children to end by themselves after the command's end.
 const GRACE: Duration = Duration::from_millis(200);
 /// Last lines of standard error kept as the reason of a failure.
@@ -453,7 +456,7 @@ impl Watch {
     fn peak_bytes(&self, own_peak: u64) -> (u64, bool) {
         let kernels = children_peak();
         let seen = self.seen.peak_bytes.max(self.seen.resident_bytes);
-        match kernels > own_peak {
+        match kernels > own_peak + COUNTED_TOGETHER_BYTES {
             true => (seen.max(kernels), false),
             false if self.looks < 2 || seen == 0 => (kernels, true),
             false => (seen, false),
