@@ -402,6 +402,13 @@ impl Watch {
         if self.searched.is_none_or(|searched| now - searched >= SEARCH_INTERVAL) {
             self.pids = tree::descendants(std::process::id());
             self.searched = Some(now);
+        } else {
+            // A command behind a shell may live for less than the time between two searches.
+            for pid in tree::listed_descendants(std::process::id()) {
+                if !self.pids.contains(&pid) {
+                    self.pids.push(pid);
+                }
+            }
         }
         let Some(memory) = tree::memory(&self.pids) else { return };
         self.processes = self.processes.max(self.pids.len() as u32);
