@@ -72,7 +72,7 @@ pub(crate) fn forget() {
     locked(&MARKS).clear();
 }
 
-/// Names of the marks that are kept, oldest first, and the time since each.
+/// Names of the kept marks, oldest first, and the time since each.
 pub(crate) fn kept() -> Vec<(String, Duration)> {
     locked(&MARKS).iter().map(|mark| (mark.name.clone(), mark.set.elapsed())).collect()
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 /// Most reports of a collection; the rest is counted and mentioned.
 const REPORTS_MAX: usize = 1 << 20;
-/// Paths of which heaplab itself says the amount.
+/// Paths that heaplab itself reports.
 const OWN_PATHS: [&str; 4] = ["heap-allocated", "resident", "vsize", "explicit/heap-unclassified"];
 /// Most bytes of a path or a description; longer ones are mentioned and left out.
 const TEXT_BYTES_MAX: usize = 16 << 10;

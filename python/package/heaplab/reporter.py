@@ -44,7 +44,7 @@ _UNITS = {"bytes": 0, "count": 1, "cumulative": 2, "percentage": 3}
 _REPORTS_MAX = 1 << 20
 _TEXT_BYTES_MAX = 16 << 10
 _QUESTION_BYTES = 204
-#: Paths of which heaplab itself says the amount.
+#: Paths that heaplab itself reports.
 _OWN_PATHS = ("heap-allocated", "resident", "vsize", "explicit/heap-unclassified")
 #: Marks that are kept, the reports of all marks together, and bytes of a mark's name.
 _MARKS_MAX = 16
