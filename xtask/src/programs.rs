@@ -1,6 +1,7 @@
 //! Studies and benchmarks: programs of their own, built in release and run. `check` and `tidy` do
 //! without their dependencies (allocators, Parquet, snapshots).
 
+use crate::check::cargo_program;
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -60,8 +61,7 @@ fn studies() -> Result<Vec<String>> {
 
 /// Builds the packages in release and returns the folder of their programs.
 fn built(packages: &[&str]) -> Result<PathBuf> {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    let mut command = Command::new(cargo);
+    let mut command = Command::new(cargo_program());
     command.args(["build", "--release", "--quiet", "--locked"]).current_dir(root());
     for package in packages {
         command.args(["--package", package]);

@@ -2,8 +2,9 @@
 //! time as there are processors. Many tests wait for a program that they record or ask, so one test
 //! program at a time keeps less than two processors busy.
 //!
-//! A test program gets the folder and the variables that cargo gives to it. Its output stands in a
-//! file until the program ends, because a process that it leaves behind would hold a pipe open.
+//! A test program runs in its package's folder, with the two of cargo's variables that name the
+//! package. Its output stands in a file until the program ends, because a process that it leaves
+//! behind would hold a pipe open.
 
 use crate::check::{cargo, cargo_program};
 use anyhow::{Context, Result, bail};

@@ -7,7 +7,7 @@ use heaplab_experiment::statistics::median;
 use heaplab_findings::{Found, LEAK};
 use heaplab_profile::{Amount, Moment, Profile, resident_peak};
 use heaplab_report::page::{self, model};
-use heaplab_report::{Analysis, Report, Shown, numbered};
+use heaplab_report::{Analysis, Report, Shown};
 use heaplab_trace::bundle::Bundle;
 use heaplab_trace::tables::process_label;
 use serde::Serialize;
@@ -145,14 +145,10 @@ impl Reducer {
         };
         let mut paths = Paths::new(tables);
         let stacks = self.stacks(&mut paths, profile, moment);
-        // A report sets leaks apart that came at one time. Which do hangs on the run's times, so
-        // one of two equal runs may have it so.
-        let numbered = numbered(&analysis.findings);
-        let is_numbered = |found: &&Found| numbered.iter().any(|of| std::ptr::eq(*of, *found));
-        let findings = (analysis.findings.findings.iter())
-            .filter(|found| found.kind == LEAK || is_numbered(found))
-            .map(|found| self.found(&mut paths, found))
-            .collect();
+        // Also leaks that a report sets apart because they came at one time: which do hangs on the
+        // run's times, and differs between equal runs.
+        let findings = analysis.findings.findings.iter();
+        let findings = findings.map(|found| self.found(&mut paths, found)).collect();
         let process = analysis.process.filter(|row| (*row as usize) < tables.processes.len());
         let program = process.or((tables.processes.len() == 1).then_some(0));
         let program_name = program.map_or_else(

@@ -1,9 +1,14 @@
 //! Comparisons of generated runs: properties of every comparison.
 
-use crate::{Became, Comparison, Figure, Outcome, Presence, Reducer, Run};
+use crate::verdict::verdict;
+use crate::{
+    Became, Change, Comparison, Figure, FunctionChange, HeldChange, Outcome, Presence, Reducer, Run,
+};
 use heaplab_report::{Shown, analyse};
 use heaplab_text::paint::Look;
-use heaplab_trace::bundle::{Bundle, Selection};
+use heaplab_trace::bundle::{Bundle, BundleWriter, Meta, Selection};
+use heaplab_trace::tables::{Arena, Frame, Process, StackNode, Tables, Thread};
+use heaplab_trace::{Event, EventSink};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 
@@ -104,6 +109,57 @@ fn runs_that_differ_by_themselves_give_no_difference() {
         (Outcome::Less, -105_232, -105_232)
     );
     assert!(steady.confidence.unwrap() >= 0.95);
+}
+
+/// Equal requests at other times: in the first run the survivors grow with time and allocations, in
+/// the second all are old when the run ends.
+#[test]
+fn a_leak_is_equal_whether_it_grew_with_the_run_or_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut reducer = Reducer::default();
+    let mut run = |name: &str, step_ns: u64| {
+        let path = folder.path().join(name);
+        let mut writer = BundleWriter::create(&path).unwrap();
+        for object in 0..800 {
+            let (size, time_ns) = (1000, object * step_ns);
+            writer.push(&Event { object, size, stack: 1, time_ns, ..Event::default() }).unwrap();
+        }
+        let last = Event { object: 800, size: 8, time_ns: 800_000, ..Event::default() };
+        writer.push(&last).unwrap();
+        let frame = Frame { function: Some("keeps".into()), ..Frame::default() };
+        let tables = Tables {
+            frames: vec![frame],
+            stacks: vec![StackNode::default(), StackNode { parent: 0, frame: 0 }],
+            processes: vec![Process::default()],
+            threads: vec![Thread::default()],
+            arenas: vec![Arena { kind: "malloc".into(), ..Arena::default() }],
+            ..Tables::default()
+        };
+        writer.finish(&tables, Meta::default()).unwrap();
+        reduced(&mut reducer, &path)
+    };
+    let [grew, once] = [run("grew.heaplab", 1000), run("once.heaplab", 1)];
+    let titles = [&grew, &once].map(|run| run.findings[0].title.clone());
+    assert_ne!(titles[0], titles[1], "one grew with the run");
+    let same = reducer.compare(vec![grew], vec![once], "peak");
+    assert!(same.findings.iter().all(|row| row.became == Became::Same), "{:?}", same.findings);
+}
+
+#[test]
+fn a_function_with_another_name_is_one_reason() {
+    let mut of = compared(&["gawk-before.heaplab"], &["gawk-after.heaplab"]);
+    let row = |function: &str, before, after| FunctionChange {
+        function: function.into(),
+        presence: Presence::Both,
+        held: HeldChange { live_bytes: Change::of(&[before], &[after]), ..HeldChange::default() },
+    };
+    of.functions = vec![row("old_name", 900_000, 0), row("new_name", 0, 1_130_267)];
+    let named_twice = verdict(&of).sentences[0].clone();
+    assert!(named_twice.contains("new_name holds 1.08 MiB more"), "{named_twice}");
+    let growth = of.findings.iter_mut().find(|row| row.kind == "growth").unwrap();
+    (growth.function, growth.moved_from) = ("new_name".into(), Some("old_name".into()));
+    let first = &verdict(&of).sentences[0];
+    assert!(first.contains("new_name (before: old_name) holds 225 KiB more"), "{first}");
 }
 
 /// The same peak to the byte; after keeps what before gave back.

@@ -454,7 +454,7 @@ fn run_cautions(results: &Results, blocks: &[Block]) -> Vec<String> {
     let bounds = measures.iter().filter(|measure| measure.peak_is_bound).count();
     if bounds > 0 && results.settings.space == SpaceMeasure::Peak {
         cautions.push(format!(
-            "{} of {} ended before anybody looked at their memory, and needed less than the process that measures them: of these a bound is shown, not a peak.",
+            "{} of {} ended before their memory was looked at twice, and needed less than the process that measures them: of these a bound is shown, not a peak.",
             bounds,
             plural(measures.len() as u64, "run")
         ));

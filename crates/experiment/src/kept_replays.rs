@@ -112,6 +112,10 @@ fn utc(unix_s: u64) -> String {
 /// # Errors
 /// The bundle cannot be written to, or the results are larger than a report reads.
 pub fn keep(bundle: &Path, results: &Results) -> Result<(), ExperimentError> {
+    keep_within(bundle, results, LARGEST_BYTES)
+}
+
+fn keep_within(bundle: &Path, results: &Results, most_bytes: u64) -> Result<(), ExperimentError> {
     let file = path(bundle, results.workload.process);
     let mut replays = vec![results.clone()];
     for earlier in read_kept(&file).unwrap_or_default() {
@@ -119,19 +123,19 @@ pub fn keep(bundle: &Path, results: &Results) -> Result<(), ExperimentError> {
             replays.push(earlier);
         }
     }
+    let mut kept = Kept { replays };
     loop {
-        let mut kept = Kept { replays };
         let bytes = serde_json::to_vec_pretty(&kept)
             .map_err(|error| ExperimentError::io(&file, "write")(error.into()))?;
-        if bytes.len() as u64 <= LARGEST_BYTES {
+        if bytes.len() as u64 <= most_bytes {
             return write_whole(&file, &bytes);
         }
+        // The oldest makes room.
         kept.replays.pop();
         if kept.replays.is_empty() {
             let why = format!("{} bytes of results, and {ADVICE}", bytes.len());
             return Err(ExperimentError::io(&file, "keep")(std::io::Error::other(why)));
         }
-        replays = kept.replays;
     }
 }
 
@@ -324,6 +328,23 @@ mod tests {
         }
         // Nor does anything stand beside a replay of both.
         assert_eq!(with_earlier(bundle.path(), space.clone(), None), space);
+    }
+
+    #[test]
+    fn results_that_a_report_would_not_read_are_not_kept_and_the_oldest_makes_room() {
+        let both: Results =
+            serde_json::from_str(include_str!("../tests/data/results.json")).unwrap();
+        let bundle = tempfile::tempdir().unwrap();
+        keep(bundle.path(), &both).unwrap();
+        let space = space_of(&both);
+        let file = path(bundle.path(), space.workload.process);
+        let whole = fs::metadata(&file).unwrap().len();
+        // There is room for the newer one alone, whose time the older one has.
+        keep_within(bundle.path(), &space, whole).unwrap();
+        assert_eq!(read_kept(&file).unwrap(), std::slice::from_ref(&space));
+        let error = keep_within(bundle.path(), &both, 100).unwrap_err().to_string();
+        assert!(error.contains("collect less often"), "{error}");
+        assert_eq!(read_kept(&file).unwrap(), [space], "what was kept stays");
     }
 
     #[test]

@@ -140,13 +140,15 @@ const FOLD_MAX: f64 = 20.0;
 /// Whether the ratio is meaningful: the baseline needs more than next to nothing, and both times
 /// exceed the noise of the driver's own time.
 pub fn has_ratio(comparison: &Comparison, results: &Results) -> bool {
-    let time = |name: &str| {
-        results.heaps.iter().find(|heap| heap.heap == name).and_then(|heap| heap.time.as_ref())
-    };
-    let told = |name: &str| time(name).is_none_or(|time| time.ns_per_event.value >= RESOLUTION_NS);
     let are_told = comparison.measure == Measure::Space
-        || (told(&comparison.heap) && told(&comparison.baseline));
+        || [&comparison.heap, &comparison.baseline].iter().all(|heap| is_told(results, heap));
     are_told && (1.0 / FOLD_MAX..=FOLD_MAX).contains(&comparison.ratio.value)
+}
+
+/// Whether a heap's time, if it has one, exceeds the noise of the driver's own time.
+pub fn is_told(results: &Results, heap: &str) -> bool {
+    let time = results.heaps.iter().find(|of| of.heap == heap).and_then(|of| of.time.as_ref());
+    time.is_none_or(|time| time.ns_per_event.value >= RESOLUTION_NS)
 }
 
 /// Percents are used up to this factor: "12.9 times" reads faster than "1190.9 % more".

@@ -257,6 +257,11 @@ fn a_damaged_space_cell_is_measured_again_and_not_believed() {
     assert_eq!(runner.cells.get(), 3);
     run(&plan, &runner, |_| ()).unwrap();
     assert_eq!(runner.cells.get(), 3, "all are kept");
+    let mut writes = plan.clone();
+    writes.heaps[1].writes_file = true;
+    let again = MadeUp::default();
+    run(&writes, &again, |_| ()).unwrap();
+    assert_eq!(again.cells.get(), 1, "a cell that writes a file runs each time");
     for kept in fs::read_dir(folder.path().join("cache")).unwrap() {
         edit(&kept.unwrap().path(), |kept| kept["report"]["samples"] = serde_json::json!([]));
     }

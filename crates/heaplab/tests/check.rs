@@ -1,6 +1,8 @@
 //! `heaplab check` on the bundled recordings: gates that hold, that fail, and that cannot be asked.
 
-use heaplab_trace::bundle::Bundle;
+use heaplab_trace::bundle::{Bundle, BundleWriter, Meta};
+use heaplab_trace::tables::{Arena, Process, Tables, Thread};
+use heaplab_trace::{Event, EventSink};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -127,6 +129,39 @@ fn assertions_may_begin_with_a_minus() {
     let (is, notes) = code(&check("zstd-before.heaplab", &["--assert", "--json"]));
     assert_eq!(is, 2);
     assert!(notes.contains("expected a comparison"), "{notes}");
+}
+
+/// What was not recorded is no pass where one is strict.
+#[test]
+fn a_recording_that_lacks_something_is_doubted() {
+    let folder = tempfile::tempdir().unwrap();
+    let lost = Meta { losses: vec!["st is static, not recorded".into()], ..Meta::default() };
+    let cut = Meta { cut: Some("heaplab ended".into()), ..Meta::default() };
+    for (meta, words) in [(lost, "st is static"), (cut, "was cut: heaplab ended")] {
+        let path = folder.path().join("a.heaplab");
+        let _ = std::fs::remove_dir_all(&path);
+        let mut writer = BundleWriter::create(&path).unwrap();
+        writer.push(&Event { size: 100, ..Event::default() }).unwrap();
+        let arenas = vec![Arena { kind: "malloc".into(), ..Arena::default() }];
+        let tables = Tables {
+            processes: vec![Process::default()],
+            threads: vec![Thread::default()],
+            arenas,
+            ..Tables::default()
+        };
+        writer.finish(&tables, meta).unwrap();
+        for (strict, is) in [(&[][..], 0), (&["--strict"][..], 1)] {
+            let asked = [&["--json", "--assert", "peak < 1kB"][..], strict].concat();
+            let output = check(path.to_str().unwrap(), &asked);
+            let (found, notes) = code(&output);
+            assert!(found == is && notes.contains(words), "{found}: {notes}");
+            let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert_eq!(
+                (&answer["failed"], answer["doubts"].as_array().unwrap().len()),
+                (&0.into(), 1)
+            );
+        }
+    }
 }
 
 /// Of nothing every upper bound holds: that is noted, and no pass where one is strict.

@@ -110,3 +110,40 @@ fn a_file_that_cannot_be_written_is_found_before_the_first_run() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("note: N=7 of the environment is not used"), "{said}");
 }
+
+/// Of each run in a CSV file the peaks of resident and of anonymous bytes.
+fn memory_of(folder: &Path, command: &str) -> Vec<(u64, u64)> {
+    let output = Command::new(env!("CARGO_BIN_EXE_heaplab"))
+        .args(["curve", "--vary", "N={1,2}", "--no-default", "--reps", "4", "--csv", "runs.csv"])
+        .args(["--", "sh", "-c", command])
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    let text = std::fs::read_to_string(folder.join("runs.csv"))
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+    let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let names = lines.next().unwrap();
+    let column = |name: &str| names.iter().position(|of| *of == name).unwrap();
+    let [peak, anonymous] = ["peak_bytes", "peak_anonymous_bytes"].map(column);
+    let number = |row: &[&str], at: usize| row[at].parse().unwrap();
+    lines.map(|row| (number(&row, peak), number(&row, anonymous))).collect()
+}
+
+/// The process that measures is larger than this command.
+#[test]
+fn a_small_command_is_not_taken_for_the_process_that_measures_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = memory_of(folder.path(), "sleep 0.1; sleep 0.1");
+    assert_eq!(runs.len(), 8);
+    assert!(runs.iter().all(|(peak, _)| *peak < 8 << 20), "{runs:?}");
+}
+
+/// `tail` holds the line for less time than there is between two searches of all processes.
+#[test]
+fn a_short_process_behind_a_shell_is_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let command = "{ head -c 30000000 /dev/zero; sleep 0.05; } | tail -n 1 | wc -c; true";
+    let runs = memory_of(folder.path(), command);
+    assert_eq!(runs.len(), 8);
+    assert!(runs.iter().all(|(_, anonymous)| *anonymous > 20_000_000), "{runs:?}");
+}

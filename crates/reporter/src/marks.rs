@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// Most marks that are kept; the oldest leaves first.
 const KEPT_MAX: usize = 16;
 /// Most reports of all marks together; the oldest mark leaves first, the newest stays.
-const REPORTS_MAX: usize = 1 << 18;
+const KEPT_REPORTS_MAX: usize = 1 << 18;
 /// Bytes of a name; a longer one is cut.
 pub(crate) const NAME_BYTES_MAX: usize = 200;
 
@@ -49,7 +49,7 @@ pub fn mark(name: &str) {
     marks.push_back(Mark { name, set: Instant::now(), collected });
     let is_too_much = |marks: &VecDeque<Mark>| {
         let reports: usize = marks.iter().map(|mark| mark.collected.reports.len()).sum();
-        marks.len() > KEPT_MAX || reports > REPORTS_MAX
+        marks.len() > KEPT_MAX || reports > KEPT_REPORTS_MAX
     };
     while marks.len() > 1 && is_too_much(&marks) {
         marks.pop_front();

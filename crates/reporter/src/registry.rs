@@ -68,8 +68,6 @@ pub struct Collected {
 pub struct Sink {
     collected: Collected,
     left_out: usize,
-    /// Whether heaplab itself reports.
-    is_own: bool,
 }
 
 impl Sink {
@@ -84,24 +82,35 @@ impl Sink {
         let is_explicit = path == "explicit" || path.starts_with("explicit/");
         let wrong = if path.is_empty() {
             "its path is empty"
-        } else if OWN_PATHS.contains(&path) && !self.is_own {
+        } else if OWN_PATHS.contains(&path) {
             "heaplab itself reports this path"
         } else if path.len().max(description.len()) > TEXT_BYTES_MAX {
             "its path or description is longer than 16 KiB"
         } else if is_explicit && (kind == Kind::Other || units != Units::Bytes) {
             "below explicit/ only bytes of kind heap or non-heap are added up"
-        } else if self.collected.reports.len() >= REPORTS_MAX && !self.is_own {
+        } else if self.collected.reports.len() >= REPORTS_MAX {
             self.left_out += 1;
             return;
         } else {
-            let (path, description) = (path.to_owned(), description.to_owned());
-            self.collected.reports.push(Report { path, kind, units, amount, description });
-            return;
+            return self.add(path, kind, units, amount, description);
         };
         let shown: String = path.chars().take(80).collect();
         self.collected
             .errors
             .push(format!("the report {shown:?} of {amount} is left out: {wrong}"));
+    }
+
+    /// Adds a report as it is: heaplab's own are beyond the limit and the refused paths.
+    pub(crate) fn add(
+        &mut self,
+        path: &str,
+        kind: Kind,
+        units: Units,
+        amount: i64,
+        description: &str,
+    ) {
+        let (path, description) = (path.to_owned(), description.to_owned());
+        self.collected.reports.push(Report { path, kind, units, amount, description });
     }
 
     /// Records that a reporter could not report, and why.
@@ -146,7 +155,7 @@ pub fn register(reporter: impl FnMut(&mut Sink) + Send + 'static) -> Handle {
 /// Asks all reporters on this thread, as `heaplab about` does on the server's. Paths stand in the
 /// order of registration; equal paths are not added up.
 pub fn collect() -> Collected {
-    let mut sink = Sink { collected: Collected::default(), left_out: 0, is_own: false };
+    let mut sink = Sink { collected: Collected::default(), left_out: 0 };
     measure::pass(|| {
         entry::run_all(&REPORTERS, &mut sink, |sink, panic| {
             sink.skip(&format!("a reporter panicked: {panic}"));
@@ -154,7 +163,8 @@ pub fn collect() -> Collected {
         let bytes = marks::heap_bytes(&mut measure::Measure::new());
         if bytes > 0 {
             let description = "What the reporters said at each mark.";
-            sink.bytes("explicit/heaplab/marks", Kind::Heap, bytes as i64, description);
+            let path = "explicit/heaplab/marks";
+            sink.add(path, Kind::Heap, Units::Bytes, bytes as i64, description);
         }
     });
     if sink.left_out > 0 {
@@ -162,7 +172,6 @@ pub fn collect() -> Collected {
         sink.skip(&format!("{left_out} reports beyond {REPORTS_MAX} are left out"));
     }
     // Last, so that the reported data is still allocated.
-    sink.is_own = true;
     system::report(&mut sink);
     sink.collected
 }

@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 pub(crate) fn report(sink: &mut Sink) {
     let mut other = |path: &str, bytes: u64, description: &str| {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
-        sink.report(path, Kind::Other, Units::Bytes, bytes, description);
+        sink.add(path, Kind::Other, Units::Bytes, bytes, description);
     };
     if let Some((allocated, committed)) = heap() {
         other(

@@ -72,19 +72,6 @@ fn a_dropped_handle_is_asked_no_more_even_from_within() {
 }
 
 #[test]
-fn a_reporter_of_a_million_paths_does_not_hide_what_the_allocator_says() {
-    let _alone = ONE_AT_A_TIME.lock();
-    let _many = register(|sink| {
-        (0..(1 << 20) + 7).for_each(|_| sink.report("tab", Kind::Other, Units::Count, 1, ""));
-    });
-    let collected = collect();
-    // Marks of other tests may have a report of their own.
-    assert!(amounts(&collected, "tab").len() >= (1 << 20) - 1);
-    assert_eq!(amounts(&collected, "resident").len(), 1);
-    assert!(collected.errors[0].contains(" reports beyond "), "{:?}", collected.errors);
-}
-
-#[test]
 fn marks_keep_what_was_said_and_the_oldest_leaves() {
     let _alone = ONE_AT_A_TIME.lock();
     let _reporter = register(|sink| sink.bytes("explicit/marked", Kind::Heap, 5, "Once a mark."));

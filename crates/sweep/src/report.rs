@@ -252,7 +252,7 @@ fn workload(
     results.measured_unix_s = 0;
     compared.retain(|pair| {
         let heaps = [&pair.comparison.heap, &pair.comparison.baseline];
-        let untold = heaps.into_iter().find(|name| !is_told(&results, name));
+        let untold = heaps.into_iter().find(|name| !verdict::is_told(&results, name));
         if let Some(heap) = untold {
             notes.push(format!(
                 "{}: {heap} takes less than the driver's own time lets tell ({RESOLUTION_NS} ns an \
@@ -274,12 +274,6 @@ fn workload(
         },
         compared,
     ))
-}
-
-/// Whether a heap's time exceeds the noise of the driver's own time.
-fn is_told(results: &Results, heap: &str) -> bool {
-    let time = results.heaps.iter().find(|of| of.heap == heap).and_then(|of| of.time.as_ref());
-    time.is_none_or(|time| time.ns_per_event.value >= RESOLUTION_NS)
 }
 
 /// Adds the space of the first folder that has it; whether there is one.

@@ -1,8 +1,8 @@
 //! Blocks that are kept and reused, as a program does with a buffer that it does not give back.
 //!
-//! A request gets the smallest kept block that is large enough. Where none is, the largest goes and
-//! a new one is made, so that there are never more blocks than were live at once. So a single
-//! buffer only ever grows.
+//! A request gets the smallest kept block that is large enough. If none is, the largest kept block
+//! is freed and a new block is made: there are never more blocks than were live at once, and a
+//! single buffer only grows.
 
 use heaplab_trace::ObjectId;
 use std::collections::BTreeMap;

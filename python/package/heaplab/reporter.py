@@ -98,7 +98,7 @@ class Sink:
     """Takes one reporter's reports."""
 
     def __init__(self, reports, errors, pymalloc):
-        self._reports, self._errors, self._pymalloc, self._met, self._is_own = reports, errors, pymalloc, set(), False
+        self._reports, self._errors, self._pymalloc, self._met = reports, errors, pymalloc, set()
 
     def report(self, path: str, amount: int, description: str = "", *, kind: str = "other", units: str = "bytes") -> None:
         """Reports an amount. `kind`: "heap" (malloc's blocks), "nonheap" (the program's own mappings, pymalloc's arenas), "other". `units`: "bytes",
@@ -116,18 +116,22 @@ class Sink:
             wrong = f"expected a kind of {', '.join(_KINDS)} and units of {', '.join(_UNITS)}"
         elif not path:
             wrong = "its path is empty"
-        elif path in _OWN_PATHS and not self._is_own:
+        elif path in _OWN_PATHS:
             wrong = "heaplab itself reports this path"
         elif max(len(_utf8(path)), len(_utf8(description))) > _TEXT_BYTES_MAX:
             wrong = "its path or description is longer than 16 KiB"
         elif (path == "explicit" or path.startswith("explicit/")) and (kind == "other" or units != "bytes"):
             wrong = "below explicit/ only bytes of kind heap or non-heap are added up"
-        elif len(self._reports) >= _REPORTS_MAX and not self._is_own:
+        elif len(self._reports) >= _REPORTS_MAX:
             wrong = f"there are {_REPORTS_MAX} reports before it"
         if wrong:
             self.skip(f'the report "{path[:80]}" of {amount} is left out: {wrong}')
         else:
-            self._reports.append({"path": path, "kind": _KINDS[kind], "units": _UNITS[units], "amount": amount, "description": description})
+            self._add(path, amount, description, kind=kind, units=units)
+
+    def _add(self, path, amount, description, *, kind="other", units="bytes"):
+        """Adds a report as it is: heaplab's own are beyond the limit and the refused paths."""
+        self._reports.append({"path": path, "kind": _KINDS[kind], "units": _UNITS[units], "amount": amount, "description": description})
 
     def bytes(self, path: str, amount: int, description: str = "", *, kind: str = "heap") -> None:
         """Reports bytes that the program has counted itself."""
@@ -232,7 +236,7 @@ class _Pymalloc:
             ("free-pools", of["pools"], "Pools without live objects, in arenas that have some."),
             ("overhead", of["headers"] + of["rounding"] + of["alignment"], "Headers of pools and ends of pools and arenas."),
         ):
-            sink.report(f"explicit/python/pymalloc/{name}", amount, description, kind="nonheap")
+            sink._add(f"explicit/python/pymalloc/{name}", amount, description, kind="nonheap")
 
 
 def _debug_malloc_stats():
@@ -327,7 +331,6 @@ def collect() -> tuple[list[dict], list[str]]:
             except Exception as error:
                 errors.append(f"a reporter raised {type(error).__name__}: {error}")
     sink = Sink(reports, errors, pymalloc)
-    sink._is_own = True
     pymalloc.report(sink)
     _report_system(sink)
     return reports, errors
@@ -354,13 +357,13 @@ def _report_system(sink):
     heap = _heap()
     if heap is not None:
         allocated, committed = heap
-        sink.report("heap-allocated", allocated, "Memory that the allocator has given to the program and not got back.")
+        sink._add("heap-allocated", allocated, "Memory that the allocator has given to the program and not got back.")
         if committed is not None:
-            sink.report("heap-committed", committed, "Memory that the allocator has from the system, given out or free.")
+            sink._add("heap-committed", committed, "Memory that the allocator has from the system, given out or free.")
     with open("/proc/self/statm", encoding="ascii") as file:
         size, resident = (int(pages) * os.sysconf("SC_PAGE_SIZE") for pages in file.read().split()[:2])
-    sink.report("resident", resident, "Memory of the process that is in RAM, shared pages included.")
-    sink.report("vsize", size, "Address space that the process has mapped.")
+    sink._add("resident", resident, "Memory of the process that is in RAM, shared pages included.")
+    sink._add("vsize", size, "Address space that the process has mapped.")
 
 
 class _Mallinfo2(ctypes.Structure):

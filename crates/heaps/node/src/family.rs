@@ -134,6 +134,15 @@ mod tests {
     }
 
     #[test]
+    fn own_writes_a_file_and_nothing_else_does() {
+        let writes = |text: &str| {
+            let spec = Nodes.parse(&Name::parse(text)).unwrap().unwrap();
+            heaplab_heap::Spec::traits(&spec).writes_file
+        };
+        assert!(writes("node:own=a.toml") && !writes("node"));
+    }
+
+    #[test]
     fn names_are_parsed_and_print_as_they_can_be_typed() {
         assert!(Nodes.parse(&Name::parse("nodes")).is_none());
         assert_eq!(parsed("node").as_deref(), Ok("node"));

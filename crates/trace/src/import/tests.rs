@@ -60,6 +60,16 @@ fn a_recording_as_text_goes_through_a_bundle_and_back() {
 const COLLECTED: &str = "# heap-replay-text 1\n# death-rule: noticed at a collection\na 24 - 1\nA 4096 - 1\np 2 1\ngc 1\nf 1 1\ngc-young 1\ntrim 1\n";
 
 #[test]
+fn the_example_of_the_document_is_read() {
+    let document = include_str!("../../../../docs/text-format.md");
+    let example = document.split("```\n").nth(1).unwrap();
+    let (events, _) = imported(example.as_bytes(), false).unwrap();
+    assert_eq!(events.len(), 8);
+    let of = |op| events.iter().find(|event| event.op == op).unwrap();
+    assert_eq!((of(Op::Promote).object, of(Op::Realloc).object, of(Op::Free).object), (0, 2, 1));
+}
+
+#[test]
 fn text_has_what_collected_heaps_need() {
     let (events, done) = imported(COLLECTED.as_bytes(), false).unwrap();
     assert_eq!(done.meta.death_rule, NOTICED_AT_COLLECTION);
