@@ -76,12 +76,7 @@ pub fn import<R: BufRead, S: EventSink>(
             every_words * WORD_BYTES
         ));
     }
-    if file.outside > 0 {
-        heap.out.meta.losses.push(format!(
-            "{} objects are memory outside of the OCaml heap, and stand among the others",
-            file.outside
-        ));
-    }
+    heap.out.meta.losses.extend(super::ocaml::outside_heap(file.outside));
     Ok(heap.out)
 }
 

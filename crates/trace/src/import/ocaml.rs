@@ -18,6 +18,10 @@ const PARAMETERS: usize = 7;
 /// Longest version text.
 const VERSION_BYTES_MAX: u64 = 64;
 const WORD_BYTES: u64 = 8;
+/// Largest object of the minor heap, words.
+const YOUNG_WORDS_MAX: u64 = 256;
+/// The minor heap without `s`, words.
+const DEFAULT_MINOR_WORDS: u64 = 256 << 10;
 /// Largest object, words.
 const WORDS_MAX: u64 = 1 << 40;
 
@@ -51,6 +55,7 @@ pub fn import<R: BufRead, S: EventSink>(
     let minor_heap_words = header(&mut bytes, is_first, &mut heap)?;
     // Words of the minor heap that objects took, with their headers.
     let mut minor_words = 0_u64;
+    let (mut read_back, mut outside) = (0, 0);
     loop {
         let Some(kind) = number(&mut bytes)? else {
             heap.out.meta.cut = Some(format!(
@@ -75,8 +80,13 @@ pub fn import<R: BufRead, S: EventSink>(
                 if value > WORDS_MAX {
                     return Err(bytes.malformed("an object's words", value.to_string()));
                 }
-                if kind == BIRTH {
+                if origin == Origin::Custom {
+                    outside += 1;
+                } else if kind == BIRTH {
                     minor_words = minor_words.saturating_add(value + 1);
+                }
+                if origin == Origin::Marshalled && kind == BIRTH_OLD && value <= YOUNG_WORDS_MAX {
+                    read_back += 1;
                 }
                 let size = value * WORD_BYTES;
                 heap.birth(born, size, origin, kind == BIRTH_OLD, NO_STACK)?;
@@ -101,6 +111,8 @@ pub fn import<R: BufRead, S: EventSink>(
                     let said = perturbation(minor_heap_words, minor_words, all);
                     heap.out.meta.losses.extend(said);
                 }
+                heap.out.meta.losses.extend(in_old_at_once(read_back));
+                heap.out.meta.losses.extend(outside_heap(outside));
                 return Ok(heap.out);
             }
             END => {
@@ -116,13 +128,42 @@ pub fn import<R: BufRead, S: EventSink>(
 }
 
 /// The effect of the recorder's own objects (its callbacks make one a block) on the program: its
-/// minor heap of `heap_words` took `all` words, of which `words` were the program's.
+/// minor heap of `heap_words` took `all` words, of which `words` were the program's. A minor heap
+/// that is as much larger makes up for them.
 fn perturbation(heap_words: u64, words: u64, all: u64) -> Option<String> {
     let own = all.checked_sub(words).filter(|own| words > 0 && *own > words / 100)?;
-    let undone_kilo = (heap_words as f64 * all as f64 / words as f64 / 1024.0).round();
+    let factor = all as f64 / words as f64;
+    let undone = heap_words as f64 / factor / DEFAULT_MINOR_WORDS as f64;
+    let cure = if (0.97..1.03).contains(&undone) {
+        format!(
+            "its minor heap of {}k words makes up for that: minor collections came as with the usual 256k",
+            heap_words / 1024
+        )
+    } else {
+        format!(
+            "minor collections came {factor:.2} times as often; recorded with {factor:.2} times the program's own minor heap (OCAMLRUNPARAM=s={:.0}k for the usual 256k words) they come as without it",
+            DEFAULT_MINOR_WORDS as f64 * factor / 1024.0
+        )
+    };
     Some(format!(
-        "the recorder took {own} words of the minor heap beside the program's {words}, so that minor collections came as much more often; recorded with OCAMLRUNPARAM=s={undone_kilo}k they come as without it"
+        "the recorder took {own} words of the minor heap beside the program's {words}: {cure}"
     ))
+}
+
+/// Blocks that a young generation could have held and that were born in the old one.
+fn in_old_at_once(count: u64) -> Option<String> {
+    (count > 0).then(|| {
+        format!(
+            "{count} blocks up to {YOUNG_WORDS_MAX} words came into the major heap at once (Marshal reads them back so): a replay bears them in the minor heap, so that it promotes them and collects there more often than the program"
+        )
+    })
+}
+
+/// Births that are memory outside of the heap.
+pub(super) fn outside_heap(count: u64) -> Option<String> {
+    (count > 0).then(|| {
+        format!("{count} objects are memory outside of the OCaml heap (Bigarray and other custom blocks): they stand among the others in a report, and replays leave them out")
+    })
 }
 
 /// Returns the words of the minor heap. The meta data gets the recorded runtime's parameters.
@@ -224,9 +265,33 @@ mod tests {
         assert_eq!((events[0].time_ns, events[1].time_ns), (0, 5_000_000));
         assert_eq!(done.meta.granularity_bytes, 1 << 20);
         let [loss] = &done.meta.losses[..] else { panic!("{:?}", done.meta.losses) };
-        assert!(loss.contains("took 12 words") && loss.contains("program's 8,"), "{loss}");
+        assert!(loss.contains("took 12 words") && loss.contains("program's 8:"), "{loss}");
+        assert!(loss.contains("2.50 times as often") && loss.contains("s=640k"), "{loss}");
         assert_eq!(imported(&[5, 0, 0, 0]).unwrap().1.meta.losses, ["the recorder told no times"]);
         assert!(imported_from(b"HEAPLAB-OCAML-3\n", &[]).is_err());
+    }
+
+    #[test]
+    fn advice_about_the_minor_heap_is_followed_once() {
+        let followed = perturbation(640 << 10, 8, 20).unwrap();
+        assert!(followed.contains("of 640k words makes up for that"), "{followed}");
+        assert_eq!(perturbation(256 << 10, 1000, 1001), None);
+    }
+
+    #[test]
+    fn memory_outside_of_the_heap_and_what_marshal_reads_back_are_told() {
+        // 100 words in the major heap by Marshal, 125,000 outside of the heap.
+        let (events, done) = imported(&[9, 100, 16, 0xc8, 0xd0, 7, 5, 2]).unwrap();
+        assert_eq!(
+            events.iter().map(|event| event.origin).collect::<Vec<_>>(),
+            [Origin::Marshalled, Origin::Custom]
+        );
+        let losses = done.meta.losses.join("\n");
+        assert!(
+            losses.contains("1 blocks up to 256 words")
+                && losses.contains("1 objects are memory outside"),
+            "{losses}"
+        );
     }
 
     #[test]

@@ -114,6 +114,7 @@ fn facts(bundle: &Bundle, selection: Selection) -> Facts {
         cut: meta.cut.clone(),
         process: selection.process,
         death_rule: meta.death_rule.clone(),
+        granularity_bytes: meta.granularity_bytes,
         ..Facts::default()
     }
 }

@@ -7,8 +7,8 @@ use super::file::{Checkpoint, Facts, RegionKind, Writer};
 use super::slots::Slots;
 use crate::arena_members::ArenaMembers;
 use crate::tables::{OpName, Tables};
-use crate::{BY_REACHABILITY, Event, EventSource, Flags, ObjectId, Op, TraceError};
-use hashbrown::HashMap;
+use crate::{BY_REACHABILITY, Event, EventSource, Family, Flags, ObjectId, Op, Origin, TraceError};
+use hashbrown::{HashMap, HashSet};
 use std::io::{Seek, Write};
 use std::path::Path;
 
@@ -26,6 +26,8 @@ struct Compiler {
     words: Vec<u32>,
     written_words: u64,
     live: HashMap<ObjectId, Live>,
+    /// Live objects outside of the recorded heap.
+    outside: HashSet<ObjectId>,
     slots: Slots,
     threads: HashMap<u32, u32>,
     thread: u32,
@@ -46,8 +48,8 @@ struct Compiler {
 
 /// Compiles the events of `source` into a program and writes it to `out`. `facts` carries the
 /// caller's knowledge of the recording; its counts are filled in here. `origin` is named in errors.
-/// Leaves out failed requests, events about a forked copy, and the recorded heap's collections and
-/// promotions.
+/// Leaves out failed requests, events about a forked copy, memory outside of the recorded heap, and
+/// that heap's collections and promotions.
 pub fn compile<W: Write + Seek>(
     source: &mut impl EventSource,
     tables: &Tables,
@@ -121,7 +123,7 @@ impl Compiler {
         row: u64,
         origin: &Path,
     ) -> Result<(), TraceError> {
-        if !event.counts() {
+        if !event.counts() || self.is_outside(event) {
             self.facts.skipped_events += 1;
             return Ok(());
         }
@@ -170,6 +172,29 @@ impl Compiler {
             Op::CollectBegin | Op::CollectEnd | Op::Report => self.facts.skipped_events += 1,
         }
         Ok(())
+    }
+
+    /// Whether the event is of memory outside of the recorded heap: what a custom block of OCaml has
+    /// from malloc. On a heap it would be a block that the program never asked for.
+    fn is_outside(&mut self, event: &Event) -> bool {
+        if event.op == Op::Alloc {
+            let is_outside = event.family == Family::Managed && event.origin == Origin::Custom;
+            if is_outside {
+                self.outside.insert(event.object);
+                self.facts.outside_objects += 1;
+            }
+            return is_outside;
+        }
+        if self.outside.is_empty() {
+            return false;
+        }
+        let is_of = |object: &ObjectId| self.outside.contains(object);
+        match event.op {
+            Op::Free => self.outside.remove(&event.object),
+            Op::Promote => is_of(&event.object),
+            Op::Reference => is_of(&event.object) || is_of(&event.target),
+            _ => false,
+        }
     }
 
     /// Adds the trims of a recorded heap before this time: where it gave memory back, another heap

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 /// Version of the file; part of the cache's key, so old programs are compiled again.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 const MAGIC: u64 = u64::from_le_bytes(*b"hlprogrm");
 const HEADER_FIELDS: usize = 8;
 const HEADER_BYTES: usize = HEADER_FIELDS * 8;
@@ -37,6 +37,12 @@ pub struct Facts {
     /// The bundle's death rule; empty: unknown.
     #[serde(default)]
     pub death_rule: String,
+    /// The bundle's granularity of deaths, bytes; 0: unknown.
+    #[serde(default)]
+    pub granularity_bytes: u64,
+    /// Objects left out because their memory is outside of the recorded heap.
+    #[serde(default)]
+    pub outside_objects: u64,
     /// Collections requested by the program.
     #[serde(default)]
     pub forced_collections: u64,
