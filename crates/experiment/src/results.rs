@@ -5,6 +5,7 @@
 //! Figures that an allocator does not report are `None`, never zero.
 
 use heaplab_heap::{Collection, CollectorLog};
+use heaplab_trace::NOTICED_AT_COLLECTION;
 use heaplab_trace::program::Program;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -74,6 +75,21 @@ pub struct Workload {
     /// Length of the recording; 0: unknown.
     #[serde(default)]
     pub recorded_ns: u64,
+    /// Deaths are as late as the recorded program's own collections noticed them: nobody forced
+    /// any.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub late_deaths: bool,
+    /// Forced collections told deaths each time this many bytes were born; 0: unknown, or the
+    /// program freed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub granularity_bytes: u64,
+    /// Recorded objects left out because their memory is outside of the recorded heap.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub outside_objects: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The settings of a measurement.
@@ -155,6 +171,9 @@ impl Workload {
             usable_size_reads: facts.usable_size_reads,
             cut: facts.cut.clone(),
             recorded_ns,
+            granularity_bytes: facts.granularity_bytes,
+            outside_objects: facts.outside_objects,
+            late_deaths: facts.death_rule == NOTICED_AT_COLLECTION && facts.granularity_bytes == 0,
         }
     }
 }

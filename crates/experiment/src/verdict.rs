@@ -299,6 +299,9 @@ pub fn cautions(results: &Results) -> Vec<String> {
     cautions.extend(huge_pages::resident(results));
     cautions.extend(beyond_committed(results));
     cautions.extend(never_whole(&results.heaps));
+    cautions.extend(collected::late_deaths(workload));
+    cautions.extend(collected::outside(workload));
+    cautions.extend(collected::headers_twice(workload, &results.heaps));
     cautions.extend(below_requested(results));
     cautions.extend(unknown_resident(results));
     cautions.extend(too_few(results));

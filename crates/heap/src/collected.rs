@@ -41,8 +41,9 @@ pub enum Origin {
 /// The heap cannot serve a birth, even after collecting all it can.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "out of memory: {}, {live_bytes} bytes live, {committed_bytes} committed of a limit of {limit_bytes}",
-    wanted(*size)
+    "out of memory: {}, {}, {committed_bytes} committed of a limit of {limit_bytes} (limit=)",
+    wanted(*size),
+    live(*live_bytes)
 )]
 pub struct OutOfMemory {
     /// Bytes requested; `None`: a collection had no room for a survivor.
@@ -60,6 +61,14 @@ fn wanted(size: Option<usize>) -> String {
     match size {
         None => String::from("a collection had no room for a survivor"),
         Some(size) => format!("{size} bytes asked for"),
+    }
+}
+
+/// The bytes that the last full collection found alive, in words.
+fn live(bytes: u64) -> String {
+    match bytes {
+        0 => String::from("before any full collection"),
+        bytes => format!("{bytes} bytes live"),
     }
 }
 
@@ -85,6 +94,12 @@ pub trait Collected: Heap {
         birth: Birth,
         world: &mut W,
     ) -> Result<NonNull<u8>, OutOfMemory>;
+
+    /// Bytes of the body of an object that is born with `size` bytes. Less than `size` if this
+    /// includes a header, as in a recording of the same heap.
+    fn body_bytes(&self, size: usize) -> usize {
+        size
+    }
 
     /// The write barrier of the program's table: `slot` held `before` and now holds `now`.
     fn stored(&mut self, slot: u32, before: Option<NonNull<u8>>, now: Option<NonNull<u8>>) {

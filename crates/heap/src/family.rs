@@ -245,6 +245,9 @@ pub struct OutsideReport {
     pub version: String,
     /// All collections, oldest first.
     pub collections: Vec<Collection>,
+    /// Committed bytes that no collection counts: those of a minor heap.
+    #[serde(default)]
+    pub uncounted_bytes: u64,
     /// CPU time of the process, ns.
     pub cpu_ns: u64,
     /// Peak of anonymous resident bytes, if the family measured it.

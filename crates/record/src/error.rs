@@ -51,7 +51,7 @@ pub enum RecordError {
     StreamExists(PathBuf),
     /// An OCaml program lacks the recorder.
     #[error(
-        "{program} wrote no recording ({status}): link heaplab's recorder into it (ocamlfind ocamlopt -package heaplab.auto -linkpkg ...; OCaml 4.11 to 4.14; docs/recording-ocaml.md)"
+        "{program} wrote no recording ({status}): link heaplab's recorder into it (ocamlfind ocamlopt -package heaplab.auto -linkpkg ...; OCaml 4.11 to 4.14 or 5.3; docs/recording-ocaml.md)"
     )]
     NotLinked {
         /// The program's file.

@@ -32,7 +32,7 @@ pub fn ring_size(text: &str) -> Result<u32, String> {
 pub fn granularity(text: &str) -> Result<u64, String> {
     power_of_two(text, node::GRANULARITY_MIN..=node::GRANULARITY_MAX).ok_or_else(|| {
         String::from(
-            "expected a power of two from 1M, the smallest young generation that V8 has, to 512M",
+            "expected a power of two from 1M to 512M (V8 has no smaller young generation than 1M)",
         )
     })
 }

@@ -14,7 +14,7 @@ use crate::slots::Slots;
 use crate::touch::{Touch, touch};
 use crate::{SpaceSample, system};
 use heaplab_heap::witness::{Objects, Witness, check_after_full};
-use heaplab_heap::{Ask, Birth, Collected, Collection, Origin, Request, Violation};
+use heaplab_heap::{Ask, Birth, Collected, Collection, Origin, OutOfMemory, Request, Violation};
 use heaplab_trace::program::{
     Managed, Program, Step, TRANSIENT_WORDS, decode, is_freed_at, slot_at, transients,
 };
@@ -186,8 +186,8 @@ impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
             old,
         };
         let born = self.heap.allocate(birth, &mut self.world);
-        let born =
-            born.map_err(|error| ReplayError::OutOfMemory { word, error: error.to_string() })?;
+        let born = born.map_err(|error| self.out_of_memory(word, &error))?;
+        let request = Request { size: self.heap.body_bytes(request.size), ..request };
         // The old object may have moved while the heap made room.
         let replaced = self.world.object(slot).map(|object| object.address);
         if let (Some(bytes), Some(replaced)) = (before, replaced) {
@@ -217,7 +217,14 @@ impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
     #[inline(always)]
     fn safepoint(&mut self, word: usize) -> Result<(), ReplayError> {
         let done = self.heap.safepoint(&mut self.world);
-        done.map_err(|error| ReplayError::OutOfMemory { word, error: error.to_string() })
+        done.map_err(|error| self.out_of_memory(word, &error))
+    }
+
+    #[cold]
+    fn out_of_memory(&self, word: usize, error: &OutOfMemory) -> ReplayError {
+        let words = self.program.words().len().max(1);
+        let percent = (word * 100 / words) as u32;
+        ReplayError::OutOfMemory { percent, error: error.to_string() }
     }
 
     #[inline(always)]
@@ -264,7 +271,7 @@ impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
 
     fn collect(&mut self, ask: Ask, word: usize) -> Result<(), ReplayError> {
         let done = self.heap.collect(ask, &mut self.world);
-        done.map_err(|error| ReplayError::OutOfMemory { word, error: error.to_string() })?;
+        done.map_err(|error| self.out_of_memory(word, &error))?;
         // Work that the collection itself requested runs before the program's next step.
         self.safepoint(word)
     }

@@ -64,10 +64,10 @@ pub enum ReplayError {
         found: &'static str,
     },
     /// A collecting heap has no room even after collecting.
-    #[error("{error} (word {word} of the program)")]
+    #[error("{error}, after {percent} % of the workload")]
     OutOfMemory {
-        /// Word of the instruction.
-        word: usize,
+        /// The share of the workload that had run.
+        percent: u32,
         /// The heap's own words.
         error: String,
     },

@@ -244,11 +244,12 @@ impl Lab for CellLab<'_> {
         self,
         run: &mut dyn FnMut(&dyn Workload) -> Result<OutsideReport, String>,
     ) -> Self::Output {
-        let OutsideReport { version, collections, cpu_ns, peak_anonymous_bytes, log } =
-            match run(&self.workload) {
-                Ok(report) => report,
-                Err(reason) => return Ok(CellReport::Failed { reason }),
-            };
+        let report = match run(&self.workload) {
+            Ok(report) => report,
+            Err(reason) => return Ok(CellReport::Failed { reason }),
+        };
+        let samples = samples(self.workload.0, &report);
+        let OutsideReport { version, collections, cpu_ns, log, .. } = report;
         Ok(match self.request.kind {
             CellKind::Time => CellReport::Time(TimeReport {
                 version,
@@ -261,7 +262,7 @@ impl Lab for CellLab<'_> {
             CellKind::Verify => CellReport::Verified { version },
             CellKind::Space | CellKind::Canary => CellReport::Space(SpaceReport {
                 version,
-                samples: samples(self.workload.0, peak_anonymous_bytes, &collections),
+                samples,
                 collections,
                 log,
                 ..SpaceReport::default()
@@ -272,17 +273,14 @@ impl Lab for CellLab<'_> {
 
 /// A runtime's space at each checkpoint: committed bytes as of its last collection. Anonymous
 /// memory is known only at its peak, and is the same for each checkpoint.
-fn samples(
-    program: &Program,
-    peak_anonymous_bytes: Option<u64>,
-    collections: &[Collection],
-) -> Vec<SpaceSample> {
+fn samples(program: &Program, report: &OutsideReport) -> Vec<SpaceSample> {
     let births = births_at_checkpoints(program);
     let committed = |births: u64| {
-        let before = collections.partition_point(|collection| collection.births <= births);
-        before.checked_sub(1).map(|last| collections[last].after.committed_bytes)
+        let before = report.collections.partition_point(|collection| collection.births <= births);
+        let last = report.collections.get(before.checked_sub(1)?)?;
+        Some(last.after.committed_bytes + report.uncounted_bytes)
     };
-    let anonymous_bytes = peak_anonymous_bytes.unwrap_or(0);
+    let anonymous_bytes = report.peak_anonymous_bytes.unwrap_or(0);
     births
         .map(|births| SpaceSample {
             anonymous_bytes,

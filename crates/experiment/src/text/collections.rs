@@ -13,6 +13,10 @@ const ROWS_MAX: usize = 12;
 /// Heaps that stand side by side in a terminal of 80 columns.
 const HEAPS_MAX: usize = 4;
 
+/// OCaml's collections of the whole heap, and their counter.
+const MAJOR: &str = "major";
+const MAJOR_COUNTER: &str = "major_collections";
+
 /// The tables of the heaps that collect; empty if no heap does.
 pub fn tables(heaps: &[HeapResult], columns: usize) -> Vec<Ruled> {
     let heaps: Vec<&HeapResult> =
@@ -34,8 +38,12 @@ pub fn tables(heaps: &[HeapResult], columns: usize) -> Vec<Ruled> {
 
 fn overview(heap: &HeapResult) -> Option<Vec<String>> {
     let last = heap.collections.last()?;
-    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
     heap.collections.iter().for_each(|collection| *kinds.entry(&collection.kind).or_default() += 1);
+    // A runtime outside of this process has fewer rows than collections, and counts these itself.
+    if let Some(major) = heap.log.counters.get(MAJOR_COUNTER) {
+        kinds.insert(MAJOR, *major);
+    }
     let count =
         kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>().join("\n");
     let most = |of: fn(&Collection) -> u64| heap.collections.iter().map(of).max().unwrap_or(0);

@@ -1,6 +1,7 @@
 //! Notes that a reader of collected heaps' figures needs.
 
-use crate::results::HeapResult;
+use crate::results::{HeapResult, Workload};
+use heaplab_text::words::bytes;
 
 /// Kinds of collections that look at young objects alone.
 const YOUNG: [&str; 2] = ["scavenge", "minor"];
@@ -21,10 +22,86 @@ pub(crate) fn never_whole(heaps: &[HeapResult]) -> Option<String> {
     })
 }
 
+/// Share of the peak that deaths may be late by without a note.
+const LATE_MAX: f64 = 0.05;
+
+/// Deaths that are late because few or no collections were forced while the program was recorded.
+pub(crate) fn late_deaths(workload: &Workload) -> Option<String> {
+    let late = workload.granularity_bytes as f64 / workload.peak_requested_bytes.max(1) as f64;
+    if late > LATE_MAX {
+        return Some(format!(
+            "Deaths of this recording are up to {} of births late, {:.0} % of the most live: heaps that collect may need as much more than the program would. A smaller --granularity of record, a twentieth of the live heap, tells deaths in time.",
+            bytes(workload.granularity_bytes),
+            late * 100.0
+        ));
+    }
+    workload.late_deaths.then(|| {
+        String::from(
+            "Deaths of this recording are as late as the recorded program's own collections noticed them: every heap here needs more than the program would, and all in the same rhythm. Forced collections (record --granularity) tell deaths in time.",
+        )
+    })
+}
+
+/// Memory that is not of the recorded heap.
+pub(crate) fn outside(workload: &Workload) -> Option<String> {
+    (workload.outside_objects > 0).then(|| {
+        format!(
+            "{} objects of the recording are memory outside of the recorded heap: left out here.",
+            workload.outside_objects
+        )
+    })
+}
+
+/// The beginning of the allocator's name in a recording of V8's heap.
+const V8_RECORDING: &str = "V8 ";
+
+/// Heaps of V8's rules that put an array's headers around objects whose recorded bytes have their
+/// headers already.
+pub(crate) fn headers_twice(workload: &Workload, heaps: &[HeapResult]) -> Option<String> {
+    let is_given =
+        |heap: &&HeapResult| heap.heap.starts_with("v8") && !heap.heap.contains("shape=");
+    let names: Vec<&str> = heaps.iter().filter(is_given).map(|heap| heap.heap.as_str()).collect();
+    (workload.allocator.starts_with(V8_RECORDING) && !names.is_empty()).then(|| {
+        format!(
+            "{} makes an array of each recorded object, with 48 bytes of headers beside the recorded ones, as node: must. With shape=recorded an object has just its recorded bytes.",
+            names.join(", ")
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use heaplab_heap::Collection;
+
+    #[test]
+    fn sizes_and_deaths_of_a_recorded_collector_are_explained() {
+        let heap = |name: &str| HeapResult { heap: name.into(), ..HeapResult::default() };
+        let workload = |allocator: &str, late_deaths| Workload {
+            allocator: allocator.into(),
+            late_deaths,
+            ..Workload::default()
+        };
+        let node = workload("V8 11.3 of Node 20.1.0", false);
+        let twice = |workload, name| headers_twice(workload, &[heap(name)]).is_some();
+        assert!(twice(&node, "v8:many") && !twice(&node, "v8:many,shape=recorded"));
+        assert!(
+            !twice(&node, "ocaml:best-fit") && !twice(&workload("glibc 2.36", false), "v8:many")
+        );
+        let every = |granularity_bytes| {
+            late_deaths(&Workload {
+                granularity_bytes,
+                peak_requested_bytes: 100 << 20,
+                ..Workload::default()
+            })
+        };
+        assert_eq!(every(1 << 20), None);
+        assert!(every(8 << 20).unwrap().contains("8.00 MiB of births late, 8 % of"));
+        assert_eq!(
+            (late_deaths(&node), late_deaths(&workload("OCaml 4.13.1", true)).is_some()),
+            (None, true)
+        );
+    }
 
     fn said(kinds: &[&'static str]) -> Option<String> {
         let collection =

@@ -131,6 +131,7 @@ fn run(
     Ok(OutsideReport {
         version: format!("OCaml {}", driver.version()),
         collections,
+        uncounted_bytes: spec.minor_words as u64 * 8,
         cpu_ns: run.cpu_ns,
         peak_anonymous_bytes: run.peak_anonymous_bytes,
         log,

@@ -510,14 +510,13 @@ impl V8Heap {
         Some(parts.old.pages.area(page))
     }
 
-    /// An object of the shape `plain`.
+    /// One object of `bytes`, header included.
     fn plain<W: World>(
         &mut self,
         birth: Birth,
-        words: usize,
+        bytes: usize,
         world: &mut W,
     ) -> Result<usize, OutOfMemory> {
-        let bytes = WORD_BYTES + words * WORD_BYTES;
         let bytes = bytes.max(facts::ELEMENTS_HEADER_BYTES);
         let start = if bytes > REGULAR_MAX_BYTES {
             self.large(birth.size, bytes, world)?
@@ -628,11 +627,20 @@ impl Collected for V8Heap {
         }
         let body = match self.spec.shape {
             Shape::Array => self.array(birth, words, world)?,
-            Shape::Plain => self.plain(birth, words, world)?,
+            Shape::Plain => self.plain(birth, WORD_BYTES + words * WORD_BYTES, world)?,
+            Shape::Recorded => self.plain(birth, words * WORD_BYTES, world)?,
         };
         self.births += 1;
         self.born_bytes += birth.size as u64;
         NonNull::new(body as *mut u8).ok_or_else(|| self.out_of_memory(Some(birth.size)))
+    }
+
+    #[inline]
+    fn body_bytes(&self, size: usize) -> usize {
+        match self.spec.shape {
+            Shape::Recorded => size.saturating_sub(WORD_BYTES),
+            Shape::Array | Shape::Plain => size,
+        }
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 //! V8 finds an object's size through its map. Here the header word holds the size: kind (3 bits),
 //! alignment (5), words (24), slot (32). The body shape `array` is that of `new Array(n)` in a
 //! JavaScript program: an array object and its elements. Both refer to each other in their second
-//! words, so that either can move. `plain` is one object: header and body.
+//! words, so that either can move. `plain` and `recorded` are one object: header and body.
 
 use crate::facts::{ELEMENTS_HEADER_BYTES, WORD_BYTES};
 
@@ -15,7 +15,7 @@ pub enum Kind {
     Array = 1,
     /// The elements; their second word is the address of the array object.
     Elements = 2,
-    /// An object of the shape `plain`.
+    /// An object of the shape `plain` or `recorded`.
     Plain = 3,
     /// Free; the second word, if the block has one, is the offset of the next node.
     Free = 4,

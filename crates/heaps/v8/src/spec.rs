@@ -27,6 +27,8 @@ pub enum Shape {
     Array,
     /// One object: a header word and the body.
     Plain,
+    /// One object of the birth's bytes, which include the header word.
+    Recorded,
 }
 
 /// All parameters of a heap.
@@ -113,9 +115,9 @@ pub const PARAMETERS: [Parameter; 12] = [
     },
     Parameter {
         name: "shape",
-        takes: "array or plain",
+        takes: "array, plain or recorded",
         default: "array",
-        help: "array: a birth is `new Array(words)`; plain: one object with one header word, as record --node has them",
+        help: "array: a birth is `new Array(words)`; plain: one object and one header word; recorded: one object of just the birth's bytes, which is what record --node has",
     },
     Parameter {
         name: "semi_space",
@@ -311,7 +313,8 @@ impl Spec {
                 self.shape = match value {
                     "array" => Shape::Array,
                     "plain" => Shape::Plain,
-                    _ => return Err(wrong("shape", "array or plain")),
+                    "recorded" => Shape::Recorded,
+                    _ => return Err(wrong("shape", "array, plain or recorded")),
                 }
             }
             "semi_space" => {
