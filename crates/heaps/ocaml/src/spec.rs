@@ -156,6 +156,14 @@ pub enum SpecError {
     /// No such parameter.
     #[error("ocaml has no policy or parameter {0:?}; the policies are next-fit, first-fit and best-fit, the parameters {names}", names = names())]
     Parameter(String),
+    /// A policy by its name, and another one by `a`.
+    #[error("ocaml is given two policies, {} and a={}: leave one out", named.name(), *numbered as usize)]
+    Policies {
+        /// The policy by its name.
+        named: Policy,
+        /// The policy by `a`.
+        numbered: Policy,
+    },
     /// Not a value of this parameter.
     #[error("ocaml's {parameter} takes {takes}, not {value:?}")]
     Value {
@@ -191,7 +199,7 @@ impl Spec {
 
     /// Parses the text behind `ocaml:`: a policy's name and `parameter=value` pieces in any order,
     /// separated by commas; an empty text gives the defaults of 4.13. Later pieces win, as in
-    /// `OCAMLRUNPARAM`.
+    /// `OCAMLRUNPARAM`, but a policy by name and another one by `a` is an error.
     ///
     /// # Errors
     /// The wrong part, with the right ones.
@@ -200,9 +208,10 @@ impl Spec {
             text.split(',').map(str::trim).filter(|piece| !piece.is_empty()).collect();
         let version = pieces.iter().rev().find_map(|piece| piece.strip_prefix("version="));
         let mut spec = Spec::new(version.map_or(Ok(Version::V4_13), parse_version)?);
+        let (mut named, mut numbered) = (None, None);
         for piece in pieces {
             if let Some((policy, _, _)) = Policy::ALL.iter().find(|(_, name, _)| *name == piece) {
-                spec.policy = *policy;
+                (spec.policy, named) = (*policy, Some(*policy));
                 continue;
             }
             let (key, value) =
@@ -210,9 +219,18 @@ impl Spec {
             let key = if key == OVERHEAD { "o" } else { key };
             let known = (0..PARAMETERS.len())
                 .find(|nth| PARAMETERS[*nth].name == key || LONG_NAMES[*nth] == key);
-            spec.set(&PARAMETERS[known.ok_or_else(|| SpecError::Parameter(key.into()))?], value)?;
+            let parameter = &PARAMETERS[known.ok_or_else(|| SpecError::Parameter(key.into()))?];
+            spec.set(parameter, value)?;
+            if parameter.name == "a" {
+                numbered = Some(spec.policy);
+            }
         }
-        Ok(spec)
+        match named.zip(numbered) {
+            Some((named, numbered)) if named != numbered => {
+                Err(SpecError::Policies { named, numbered })
+            }
+            _ => Ok(spec),
+        }
     }
 
     /// Parses the part of a heap's name that follows its head.
@@ -325,6 +343,10 @@ mod tests {
         assert_eq!(spec.to_string(), "first-fit,s=33280,o=40,version=4.12");
         assert_eq!(Spec::parse(&spec.to_string()), Ok(spec));
         assert_eq!(Spec::parse("a=0,o=80,version=4.13.1").unwrap().to_string(), "next-fit,o=80");
+        for two in ["best-fit,a=0", "a=0,best-fit"] {
+            let said = Spec::parse(two).unwrap_err().to_string();
+            assert!(said.contains("two policies, best-fit and a=0"), "{said}");
+        }
         assert_eq!(
             Spec::parse("space_overhead=80").unwrap(),
             Spec::parse("best-fit,o=80").unwrap()
