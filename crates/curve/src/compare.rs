@@ -2,14 +2,18 @@
 //! A comparison at an equal parameter would mean nothing: the same parameter is another trade in
 //! another program.
 //!
-//! Points against points need no model: a point is dominated if another one needs less of both. The
-//! document says of its curves: "for every blue point there is an orange point below and left of
-//! it".
+//! Where a curve does not describe the points, ratios are taken along their [lower left
+//! edge](crate::frontier) instead. Points against points need no model either: a point is dominated
+//! if another one needs less of both. The document says of its curves: "for every blue point there
+//! is an orange point below and left of it".
 
-use crate::fit::{Curve, Point};
+use crate::effect;
+use crate::fit::{Curve, Method, Point};
+use crate::frontier::{Edge, SPACE, TIME};
 use crate::results::{CurveResult, LinePoint, Ratio};
 use crate::sample::{Points, Resampled, Samples};
 use heaplab_experiment::results::Estimate;
+use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// Places of a range for drawing and comparing curves.
 const PLACES: usize = 25;
@@ -17,11 +21,13 @@ const PLACES: usize = 25;
 const PLACES_APART: usize = 6;
 /// Fewest blocks for a claim that one point is worse than another: fewer agree by chance too often.
 pub const DOMINATION_BLOCKS_MIN: usize = 5;
-/// The share of resamplings from which a claim holds.
-const CERTAIN: f64 = 0.95;
-/// Residuals, as a share of space and of time, above which a curve does not describe its points.
+/// Residuals, as a share of space and of time, above which a curve does not describe its points,
+/// if the noise of these points does not explain them.
 const SPACE_RESIDUAL_MAX: f64 = 0.10;
 const TIME_RESIDUAL_MAX: f64 = 0.05;
+/// Residuals up to this many standard errors of the points are noise. The root mean square of ten
+/// points is above it in one of a hundred experiments.
+const NOISE_FACTOR: f64 = 1.5;
 /// The share of the variance among points that a curve may leave unexplained.
 const UNEXPLAINED_MAX: f64 = 0.5;
 /// The garbage of a collection must change by this factor over a range. Otherwise the range does
@@ -34,30 +40,60 @@ pub struct Fitted {
     /// The curve and its fitted points.
     pub curve: Resampled<Option<Curve>>,
     points: Vec<Point>,
+    /// The standard errors of the points, as shares of their time and space.
+    noise: (f64, f64),
     fits: bool,
+    edge: Resampled<Edge>,
+    /// Whether time differs between settings, beyond the noise.
+    has_times: bool,
+}
+
+fn root_mean_square(values: &[f64]) -> f64 {
+    (values.iter().map(|value| value.powi(2)).sum::<f64>() / values.len().max(1) as f64).sqrt()
 }
 
 /// Distance of values from their mean, as a share of the mean (root of the mean square).
 fn spread(values: impl ExactSizeIterator<Item = f64> + Clone) -> f64 {
-    let count = values.len().max(1) as f64;
-    let mean = values.clone().sum::<f64>() / count;
-    (values.map(|value| (value / mean - 1.0).powi(2)).sum::<f64>() / count).sqrt()
+    let mean = values.clone().sum::<f64>() / values.len().max(1) as f64;
+    root_mean_square(&values.map(|value| value / mean - 1.0).collect::<Vec<_>>())
 }
 
 /// Fits a curve to the cells at `indices`, and decides whether the fit is good enough to use.
 pub fn fit(samples: &Samples, indices: &[usize]) -> (Fitted, CurveResult) {
-    let chosen = |points: &Points| -> Vec<Point> {
-        indices.iter().filter_map(|index| points[*index]).collect()
+    let values: Vec<_> = indices.iter().map(|index| samples.of(samples.cells[*index])).collect();
+    let error = |of: fn(&Point) -> f64| {
+        let errors = indices
+            .iter()
+            .filter_map(|index| samples.points.error(|all| all[*index].as_ref().map(of)));
+        root_mean_square(&errors.collect::<Vec<_>>())
     };
-    let curve = samples.points.map(|points| Curve::fit(&chosen(points)));
-    let points = chosen(&samples.points.whole);
-    let mut fitted = Fitted { curve, points, fits: false };
+    let chosen = samples.points.map(|points: &Points| -> Vec<Point> {
+        indices.iter().filter_map(|index| points[*index]).collect()
+    });
+    let noise = (error(|point| point.time), error(|point| point.space));
+    fit_points(&chosen, noise, effect::is_seen_in(&values, |point| point.time))
+}
+
+/// Fits a curve to points that are the same in every run: counts instead of times.
+pub fn fit_exact(points: Vec<Point>) -> (Fitted, CurveResult) {
+    fit_points(&Resampled::exact(points), (0.0, 0.0), true)
+}
+
+fn fit_points(
+    points: &Resampled<Vec<Point>>,
+    noise: (f64, f64),
+    has_times: bool,
+) -> (Fitted, CurveResult) {
+    let curve = points.map(|points| Curve::fit(points));
+    let edge = points.map(|points| Edge::new(points.iter().copied()));
+    let points = points.whole.clone();
+    let mut fitted = Fitted { curve, points, noise, fits: false, edge, has_times };
     let reason = fitted.reason_against();
     fitted.fits = reason.is_none();
     let result = CurveResult {
         method: fitted.curve.whole.map(|curve| match curve.method {
-            crate::fit::Method::Halves => "halves",
-            crate::fit::Method::Hyperbola => "hyperbola",
+            Method::Halves => "halves",
+            Method::Hyperbola => "hyperbola",
         }),
         fits: fitted.fits,
         reason,
@@ -85,9 +121,7 @@ impl Fitted {
                 estimate.value > 0.0 && (estimate.low.is_nan() || estimate.low > 0.0)
             })
         };
-        let (time, space) = curve.residuals(&self.points);
-        let percent = |share: f64| format!("{:.0} %", share * 100.0);
-        if curve.method == crate::fit::Method::Halves {
+        if curve.method == Method::Halves {
             let garbage: Vec<f64> = self.points.iter().filter_map(|point| point.garbage).collect();
             let ratio = garbage.iter().copied().fold(0.0, f64::max)
                 / garbage.iter().copied().fold(f64::INFINITY, f64::min);
@@ -101,34 +135,18 @@ impl Fitted {
                     "space does not grow with the garbage of a collection beyond the noise".into(),
                 );
             }
-        }
-        if !is_positive(|curve| curve.k) {
-            return Some(
-                "time does not fall as more garbage is left to each collection, beyond the noise"
-                    .into(),
-            );
-        }
-        if space > SPACE_RESIDUAL_MAX || time > TIME_RESIDUAL_MAX {
-            return Some(format!(
-                "points lie {} of their space and {} of their time off it",
-                percent(space),
-                percent(time)
-            ));
-        }
-        let spread = |of: fn(&Point) -> f64| spread(self.points.iter().map(of));
-        for (what, left, all) in [
-            ("time", time, spread(|point| point.time)),
-            ("space", space, spread(|point| point.space)),
-        ] {
-            if left.powi(2) > UNEXPLAINED_MAX * all.powi(2) {
-                return Some(format!(
-                    "it explains less than half of how the points' {what} differs: they lie {} off it, and {} off their mean",
-                    percent(left),
-                    percent(all)
-                ));
+            if !is_positive(|curve| curve.k) {
+                return Some(
+                    "time does not fall as more garbage is left to each collection, as the runtime tells it, beyond the noise".into(),
+                );
             }
+        } else if !is_positive(|curve| curve.b) {
+            return Some("space does not fall as time rises, beyond the noise".into());
         }
-        if curve.method == crate::fit::Method::Hyperbola
+        if let Some(reason) = self.too_far_off(&curve) {
+            return Some(reason);
+        }
+        if curve.method == Method::Hyperbola
             && !(is_positive(|curve| curve.a) && is_positive(|curve| curve.c))
         {
             return Some(
@@ -138,9 +156,45 @@ impl Fitted {
         None
     }
 
+    /// Whether points lie farther off the curve than their noise explains, or the curve explains
+    /// little of what differs.
+    fn too_far_off(&self, curve: &Curve) -> Option<String> {
+        let percent = |share: f64| format!("{:.0} %", share * 100.0);
+        let (time, space) = curve.residuals(&self.points);
+        let spread = |of: fn(&Point) -> f64| spread(self.points.iter().map(of));
+        for (what, left, most, noise, all) in [
+            ("time", time, TIME_RESIDUAL_MAX, self.noise.0, spread(|point| point.time)),
+            ("space", space, SPACE_RESIDUAL_MAX, self.noise.1, spread(|point| point.space)),
+        ] {
+            if left > most && left > NOISE_FACTOR * noise {
+                return Some(format!(
+                    "points lie {} of their {what} off it, and noise explains {} of that",
+                    percent(left),
+                    percent(noise)
+                ));
+            }
+            // What noise explains is no shape that the curve lacks.
+            let (left_square, all_square) =
+                (left.powi(2) - noise.powi(2), all.powi(2) - noise.powi(2));
+            if left_square > 0.0 && left_square > UNEXPLAINED_MAX * all_square {
+                return Some(format!(
+                    "it explains less than half of how the points' {what} differs: they lie {} off it, and {} off their mean",
+                    percent(left),
+                    percent(all)
+                ));
+            }
+        }
+        None
+    }
+
     /// Whether the curve is good enough to use.
     pub fn fits(&self) -> bool {
         self.fits
+    }
+
+    /// The points, in the order of settings.
+    pub fn points(&self) -> &[Point] {
+        &self.points
     }
 
     /// The measured range of the curve: the places of its points.
@@ -172,46 +226,74 @@ impl Fitted {
     }
 }
 
-/// `other` over `baseline` at equal time.
-pub fn space_at_equal_time(baseline: &Fitted, other: &Fitted) -> Option<Ratio> {
-    ratio(baseline, other, |place| place.0, Curve::space_at)
+/// `other` over `baseline` at equal time, or the reason why there is no ratio.
+pub fn space_at_equal_time(baseline: &Fitted, other: &Fitted) -> Result<Ratio, &'static str> {
+    ratio(baseline, other, TIME, |place| place.0, Curve::space_at)
 }
 
-/// `other` over `baseline` at equal space.
-pub fn time_at_equal_space(baseline: &Fitted, other: &Fitted) -> Option<Ratio> {
-    ratio(baseline, other, |place| place.1, Curve::time_at)
+/// `other` over `baseline` at equal space, or the reason why there is no ratio.
+pub fn time_at_equal_space(baseline: &Fitted, other: &Fitted) -> Result<Ratio, &'static str> {
+    ratio(baseline, other, SPACE, |place| place.1, Curve::time_at)
 }
 
 fn ratio(
     baseline: &Fitted,
     other: &Fitted,
+    axis: usize,
     along: fn((f64, f64)) -> f64,
     across: fn(&Curve, f64) -> Option<f64>,
-) -> Option<Ratio> {
-    if !baseline.fits || !other.fits {
-        return None;
+) -> Result<Ratio, &'static str> {
+    if baseline.fits && other.fits {
+        let common = common(baseline.range(along), other.range(along))?;
+        let is_halves = |fitted: &Fitted| {
+            fitted.curve.whole.is_some_and(|curve| curve.method == Method::Halves)
+        };
+        let method = if is_halves(baseline) && is_halves(other) { "halves" } else { "hyperbola" };
+        let logarithm = |curve: &Option<Curve>, place| {
+            across(curve.as_ref()?, place).filter(|value| *value > 0.0).map(f64::ln)
+        };
+        over(common, method, &baseline.curve.paired(&other.curve), logarithm)
+    } else {
+        if !baseline.has_times || !other.has_times {
+            return Err("time does not differ between settings beyond the noise");
+        }
+        let common = common(baseline.edge.whole.range(axis), other.edge.whole.range(axis))?;
+        let both = baseline.edge.paired(&other.edge);
+        over(common, "points", &both, |edge: &Edge, place| edge.least(axis, place))
     }
-    let (first, second) = (baseline.range(along)?, other.range(along)?);
-    let range = (first.0.max(second.0), first.1.min(second.1));
-    if range.0 >= range.1 {
-        return None;
-    }
-    let both = baseline.curve.paired(&other.curve);
+}
+
+fn common(
+    first: Option<(f64, f64)>,
+    second: Option<(f64, f64)>,
+) -> Result<(f64, f64), &'static str> {
+    let both =
+        first.zip(second).map(|(first, second)| (first.0.max(second.0), first.1.min(second.1)));
+    both.filter(|range| range.0 < range.1).ok_or("their ranges have nothing in common")
+}
+
+/// The ratio over a range; `logarithm` gives a variant's value at a place.
+fn over<T>(
+    range: (f64, f64),
+    method: &'static str,
+    both: &Resampled<(T, T)>,
+    logarithm: impl Fn(&T, f64) -> Option<f64>,
+) -> Result<Ratio, &'static str> {
     let place =
         |index: usize| range.0 * (range.1 / range.0).powf(index as f64 / (PLACES - 1) as f64);
-    let at = |both: &(Option<Curve>, Option<Curve>), index: usize| {
-        let (first, second) =
-            (across(both.0.as_ref()?, place(index))?, across(both.1.as_ref()?, place(index))?);
-        (first > 0.0 && second > 0.0).then(|| (second / first).ln())
+    let at = |both: &(T, T), index: usize| {
+        Some(logarithm(&both.1, place(index))? - logarithm(&both.0, place(index))?)
     };
-    let mean = both.estimate(|both| {
-        Some((0..PLACES).map(|index| at(both, index)).sum::<Option<f64>>()? / PLACES as f64)
-    })?;
-    let places = (0..PLACES).step_by(PLACES_APART);
-    let each = places
+    let mean = both
+        .estimate(|both| {
+            Some((0..PLACES).map(|index| at(both, index)).sum::<Option<f64>>()? / PLACES as f64)
+        })
+        .ok_or("one of the curves ends within their common range")?;
+    let each = (0..PLACES)
+        .step_by(PLACES_APART)
         .filter_map(|index| Some((place(index), raised(both.estimate(|both| at(both, index))?))))
         .collect();
-    Some(Ratio { mean: raised(mean), range, at: each })
+    Ok(Ratio { method, mean: raised(mean), range, at: each })
 }
 
 fn raised(estimate: Estimate) -> Estimate {
@@ -219,29 +301,43 @@ fn raised(estimate: Estimate) -> Estimate {
 }
 
 /// A better point must need less of both by this share. Equal settings differ by chance, and some
-/// of many differ in nearly all resamplings.
+/// of many differ in nearly all blocks.
 const LESS_BY: f64 = 0.01;
+/// The chance of any false claim among all pairs of points.
+const FALSE_CLAIM: f64 = 0.05;
 
-/// The first of `others` that needs less of both than the point at `index`, by `LESS_BY` and in
-/// nearly all resamplings. `None` with few blocks.
+/// The first of `others` that needs less of both than the point at `index`, by `LESS_BY` in a
+/// paired t test over blocks. The test is corrected for the number of pairs (Bonferroni): of many
+/// points some would be better by chance. `None` with few blocks.
 pub fn dominating(samples: &Samples, index: usize, others: &[usize]) -> Option<usize> {
     if samples.blocks() < DOMINATION_BLOCKS_MIN {
         return None;
     }
-    let is_below = |points: &Points, other: usize| match (points[index], points[other]) {
-        (Some(point), Some(other)) => {
-            let is_less = |other: f64, own: f64| other < own * (1.0 - LESS_BY);
-            is_less(other.time, point.time) && is_less(other.space, point.space)
-        }
-        _ => false,
+    let points = samples.points.whole.iter().flatten().count();
+    // Of two points at most one is better.
+    let chance = FALSE_CLAIM / (points * points.saturating_sub(1) / 2).max(1) as f64;
+    let is_less = |other: usize, value: fn(&Point) -> f64| {
+        is_below(&samples.logarithms(other, index, value), (1.0 - LESS_BY).ln(), chance)
     };
-    let below = others
+    others
         .iter()
         .copied()
-        .filter(|other| *other != index && is_below(&samples.points.whole, *other));
-    below
-        .into_iter()
-        .find(|other| samples.points.share(|points| is_below(points, *other)) >= CERTAIN)
+        .filter(|other| *other != index)
+        .find(|other| is_less(*other, |point| point.space) && is_less(*other, |point| point.time))
+}
+
+/// Whether the mean of `values` is below `bound`, by a t test that errs with this chance.
+fn is_below(values: &[f64], bound: f64, chance: f64) -> bool {
+    let count = values.len() as f64;
+    if values.len() < DOMINATION_BLOCKS_MIN {
+        return false;
+    }
+    let mean = values.iter().sum::<f64>() / count;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    let student = StudentsT::new(0.0, 1.0, count - 1.0);
+    student.is_ok_and(|student| {
+        mean + student.inverse_cdf(1.0 - chance) * (variance / count).sqrt() < bound
+    })
 }
 
 #[cfg(test)]

@@ -18,20 +18,24 @@ const SPREAD_WITHOUT_TEST: f64 = 1.10;
 
 /// Whether settings differ; `settings` by setting, then by block.
 pub fn is_seen(settings: &[&[Option<Point>]]) -> bool {
-    let of = |value: fn(&Point) -> f64| {
-        let blocks = settings.first().map_or(0, |values| values.len());
-        let whole: Vec<Vec<f64>> = (0..blocks)
-            .filter_map(|block| {
-                settings.iter().map(|values| values[block].as_ref().map(value)).collect()
-            })
-            .collect();
-        differ(&whole)
-    };
     let garbage: Vec<f64> = settings
         .iter()
         .flat_map(|values| values.iter().flatten().filter_map(|point| point.garbage))
         .collect();
-    of(|point| point.space) || of(|point| point.time) || spread(&garbage) > SPREAD_WITHOUT_TEST
+    is_seen_in(settings, |point| point.space)
+        || is_seen_in(settings, |point| point.time)
+        || spread(&garbage) > SPREAD_WITHOUT_TEST
+}
+
+/// Whether one value differs between settings.
+pub fn is_seen_in(settings: &[&[Option<Point>]], value: fn(&Point) -> f64) -> bool {
+    let blocks = settings.first().map_or(0, |values| values.len());
+    let whole: Vec<Vec<f64>> = (0..blocks)
+        .filter_map(|block| {
+            settings.iter().map(|values| values[block].as_ref().map(value)).collect()
+        })
+        .collect();
+    differ(&whole)
 }
 
 fn spread(values: &[f64]) -> f64 {

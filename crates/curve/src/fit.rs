@@ -51,28 +51,23 @@ pub struct Curve {
 pub const POINTS_MIN: usize = 4;
 
 impl Curve {
-    /// Fits `points`: by halves if each has its garbage.
+    /// Fits `points`: by halves over those with known garbage, if they are enough. A setting without
+    /// a collection has none.
     pub fn fit(points: &[Point]) -> Option<Curve> {
-        if points.len() < POINTS_MIN {
-            return None;
-        }
-        let garbage: Option<Vec<f64>> = points.iter().map(|point| point.garbage).collect();
-        match garbage {
-            Some(garbage) => Curve::by_halves(points, &garbage),
-            None => Curve::directly(points),
+        let told: Vec<(f64, Point)> =
+            points.iter().filter_map(|point| Some((point.garbage?, *point))).collect();
+        match points.len() {
+            _ if told.len() >= POINTS_MIN => Curve::by_halves(&told),
+            POINTS_MIN.. => Curve::directly(points),
+            _ => None,
         }
     }
 
-    fn by_halves(points: &[Point], garbage: &[f64]) -> Option<Curve> {
-        let (a, k) = line(
-            points
-                .iter()
-                .zip(garbage)
-                .map(|(point, garbage)| (1.0 / garbage, point.time, point.time)),
-        )?;
-        let (c, m) = line(
-            points.iter().zip(garbage).map(|(point, garbage)| (*garbage, point.space, point.space)),
-        )?;
+    fn by_halves(points: &[(f64, Point)]) -> Option<Curve> {
+        let points = points.iter();
+        let (a, k) =
+            line(points.clone().map(|(garbage, point)| (1.0 / garbage, point.time, point.time)))?;
+        let (c, m) = line(points.map(|(garbage, point)| (*garbage, point.space, point.space)))?;
         Some(Curve { a, b: k * m, c, k, m, method: Method::Halves })
     }
 
@@ -126,13 +121,15 @@ impl Curve {
         (space > self.c).then(|| self.b / (space - self.c) + self.a)
     }
 
-    /// The place of a point's setting on the curve: by its garbage, else by its time.
+    /// The place of a point's setting on the curve: by its garbage, else by its time. `None`: the
+    /// curve is of garbage, and the setting has none.
     pub fn place(&self, point: &Point) -> Option<(f64, f64)> {
-        match (self.method, point.garbage) {
-            (Method::Halves, Some(garbage)) => {
+        match self.method {
+            Method::Halves => {
+                let garbage = point.garbage?;
                 Some((self.a + self.k / garbage, self.c + self.m * garbage))
             }
-            _ => Some((point.time, self.space_at(point.time)?)),
+            Method::Hyperbola => Some((point.time, self.space_at(point.time)?)),
         }
     }
 

@@ -12,7 +12,7 @@
 //!   its processes' memory. [`lab`]: the lab's own heaps. [`runtimes`]: runtimes' reports of their
 //!   collections. [`mod@run`]: blocks, files, resuming.
 //! - [`fit`]: the curve. [`sample`]: points and intervals. [`compare`]: curves and points against
-//!   each other. [`effect`]: whether the parameter has an effect.
+//!   each other. [`frontier`]: the edge of points without a curve. [`effect`]: whether the parameter has an effect.
 //! - [`summary`], [`verdict`]: [`results`] and sentences. [`svg`], [`page`], [`table`]: pictures
 //!   and [`files`]. [`minimum`]: the least setting that runs.
 
@@ -24,6 +24,7 @@ pub mod effect;
 pub mod expanded;
 pub mod files;
 pub mod fit;
+pub mod frontier;
 pub mod handling;
 pub mod lab;
 pub mod launch;

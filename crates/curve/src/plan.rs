@@ -298,10 +298,17 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Must be equal for results of one experiment: covers everything but the number of blocks and
-    /// the machine's part.
+    /// Must be equal for results of one experiment: covers everything but the number of blocks, the
+    /// machine's part, and the choice among what each run measures.
     pub fn identity(&self) -> String {
-        let settings = Settings { reps: 0, warmup: 0, ..self.settings.clone() };
+        let settings = Settings {
+            reps: 0,
+            warmup: 0,
+            time: TimeMeasure::Wall,
+            space: SpaceMeasure::Peak,
+            confidence: 0.0,
+            ..self.settings.clone()
+        };
         let parts = (&self.vary, &self.variants, settings, &self.code_version);
         format!("{:016x}", xxh3_64(&serde_json::to_vec(&parts).unwrap_or_default()))
     }

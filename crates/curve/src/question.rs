@@ -75,7 +75,7 @@ impl Question {
         let runtime = Runtime::of(&vary, &variants[0].words)
             .filter(|runtime| !(is_shell && matches!(runtime, Runtime::Node)));
         let time = self.time.unwrap_or_default();
-        Ok(self.plan(vary, variants, runtime, time))
+        self.plan(vary, variants, runtime, time)
     }
 
     /// A plan of the lab's own heaps: variants of one word each, with the parameter as their
@@ -106,7 +106,7 @@ impl Question {
             Variant { name: name.clone(), words: vec![name], ..Variant::default() }
         });
         let variants = named(variants.collect(), &self.names)?;
-        Ok(self.plan(vary, variants, None, TimeMeasure::Cpu))
+        self.plan(vary, variants, None, TimeMeasure::Cpu)
     }
 
     /// The range as typed, for the results.
@@ -123,16 +123,24 @@ impl Question {
         variants: Vec<Variant>,
         runtime: Option<Runtime>,
         time: TimeMeasure,
-    ) -> Plan {
-        Plan {
+    ) -> Result<Plan, AskedWrongly> {
+        let shard = self.shard.unwrap_or((0, 1));
+        if shard.0 > 0 && shard.0 >= self.settings.reps {
+            let (nth, of) = shard;
+            wrongly!(
+                "--shard {nth}/{of} has none of {} blocks: take more --reps",
+                self.settings.reps
+            );
+        }
+        Ok(Plan {
             vary,
             variants,
             settings: Settings { time, ..self.settings },
             runtime,
-            shard: self.shard.unwrap_or((0, 1)),
+            shard,
             results: self.results,
             code_version: String::new(),
-        }
+        })
     }
 
     fn variants(&self, vary: &Vary) -> Result<Vec<Variant>, AskedWrongly> {

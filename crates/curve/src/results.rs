@@ -58,7 +58,7 @@ pub struct RuntimeTold {
     pub name: String,
     /// The way of asking it.
     pub question: String,
-    /// Whether it reported in every run.
+    /// Whether it reported in any run.
     pub answered: bool,
 }
 
@@ -178,6 +178,9 @@ pub struct Comparison {
     pub space_at_equal_time: Option<Ratio>,
     /// The variant's time over the baseline's at equal space.
     pub time_at_equal_space: Option<Ratio>,
+    /// Why there is no ratio.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// Points of the baseline with a point of the variant below and left of them, and the number of
     /// the baseline's points.
     pub baseline_dominated: (u32, u32),
@@ -189,6 +192,9 @@ pub struct Comparison {
 /// A ratio over the common range.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Ratio {
+    /// By two curves, `halves` or `hyperbola`; or `points`: by the [lower left
+    /// edge](crate::frontier) of both variants' points.
+    pub method: &'static str,
     /// The geometric mean over the range.
     pub mean: Estimate,
     /// The range: seconds or bytes.

@@ -22,6 +22,9 @@ const LOG_BYTES_MAX: u64 = 256 << 20;
 /// Longest line that is parsed.
 pub const LINE_BYTES_MAX: usize = 4096;
 
+/// Fewest cycles whose mean says something.
+const CYCLES_MIN: u64 = 3;
+
 /// A runtime that can be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -47,9 +50,10 @@ pub struct Collections {
 }
 
 impl Collections {
-    /// Garbage a cycle.
+    /// Garbage a cycle; `None`: there are too few cycles for a mean. The first ones find what a
+    /// program leaves while it begins.
     pub fn garbage_a_cycle(&self) -> Option<f64> {
-        (self.cycles > 0 && self.collected_bytes > 0)
+        (self.cycles >= CYCLES_MIN && self.collected_bytes > 0)
             .then(|| self.collected_bytes as f64 / self.cycles as f64)
     }
 

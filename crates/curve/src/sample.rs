@@ -1,6 +1,8 @@
 //! From blocks to points, and from resampled blocks to intervals.
 //!
-//! A point is the median over blocks of each of its values. An interval comes from resampling whole
+//! A point is the median over blocks of each of its values. A block's own speed, by which a machine
+//! drifts, is taken out of its times first ([`Speeds`]): every setting runs in every block, so that
+//! the drift is no difference between settings. An interval comes from resampling whole
 //! blocks (Efron 1979), so that common influences of a block stay together. With few blocks
 //! percentiles of the bootstrap are too narrow. So they are taken farther out, by the distance of
 //! Student's t with the blocks' degrees of freedom from the normal distribution (Hesterberg, "What
@@ -33,6 +35,11 @@ pub struct Resampled<T> {
 }
 
 impl<T> Resampled<T> {
+    /// A value that is the same in every run, and has no interval.
+    pub fn exact(whole: T) -> Resampled<T> {
+        Resampled { whole, drawn: Vec::new(), tail: 0.0 }
+    }
+
     /// Computes something from each.
     pub fn map<U>(&self, of: impl Fn(&T) -> U) -> Resampled<U> {
         Resampled {
@@ -69,6 +76,16 @@ impl<T> Resampled<T> {
         })
     }
 
+    /// The standard error of a number, as a share of it; `None` with one block.
+    pub fn error(&self, of: impl Fn(&T) -> Option<f64>) -> Option<f64> {
+        let whole = of(&self.whole)?;
+        let drawn: Vec<f64> = self.drawn.iter().filter_map(of).collect();
+        let count = drawn.len() as f64;
+        let mean = drawn.iter().sum::<f64>() / count;
+        let square = drawn.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
+        (count > 0.0).then(|| square.sqrt() / whole)
+    }
+
     /// Share of resamplings for which `holds` is true; 1 or 0 with one block.
     pub fn share(&self, holds: impl Fn(&T) -> bool) -> f64 {
         match self.drawn.len() {
@@ -83,8 +100,10 @@ impl<T> Resampled<T> {
 pub struct Samples {
     /// The cells.
     pub cells: Vec<CellId>,
-    /// By cell, then by block.
+    /// By cell, then by block, as measured.
     values: Vec<Vec<Option<Point>>>,
+    /// The same without the blocks' own speeds.
+    steadied: Vec<Vec<Option<Point>>>,
     /// The points of all cells.
     pub points: Resampled<Points>,
 }
@@ -119,18 +138,21 @@ impl Samples {
         };
         let values: Vec<Vec<Option<Point>>> = cells.iter().map(of).collect();
         let count = blocks.len();
+        let speeds = Speeds::of(&values, count);
+        let steadied = speeds.without(&values);
         let mut random = Random(plan.settings.seed ^ 0x6375_7276_6573);
         let drawn = (0..if count > 1 { RESAMPLES } else { 0 }).map(|_| {
             let chosen: Vec<usize> =
                 (0..count).map(|_| random.below(count as u64) as usize).collect();
-            points_of(&values, &chosen)
+            points_of(&steadied, &chosen, speeds.median(&chosen))
         });
+        let all: Vec<usize> = (0..count).collect();
         let points = Resampled {
             drawn: drawn.collect(),
-            whole: points_of(&values, &(0..count).collect::<Vec<_>>()),
+            whole: points_of(&steadied, &all, speeds.median(&all)),
             tail: tail(plan.settings.confidence, count),
         };
-        Samples { cells, values, points }
+        Samples { cells, values, steadied, points }
     }
 
     /// Number of blocks.
@@ -143,27 +165,83 @@ impl Samples {
         self.index(cell).map_or(&[], |index| &self.values[index])
     }
 
+    /// The logarithms of one value of a cell over that of another, block by block, without the
+    /// blocks' own speeds.
+    pub fn logarithms(&self, of: usize, over: usize, value: fn(&Point) -> f64) -> Vec<f64> {
+        let both = self.steadied[of].iter().zip(&self.steadied[over]);
+        both.filter_map(|(of, over)| Some((value(of.as_ref()?) / value(over.as_ref()?)).ln()))
+            .collect()
+    }
+
     /// The index of a cell among points.
     pub fn index(&self, cell: CellId) -> Option<usize> {
         self.cells.iter().position(|known| *known == cell)
     }
 }
 
-/// The points of the cells over these blocks.
-fn points_of(values: &[Vec<Option<Point>>], blocks: &[usize]) -> Points {
+/// The speed of each block: the logarithm of the factor by which its times are longer than usual,
+/// as the median over cells of a time over the cell's median.
+///
+/// The factor stays in intervals of times, because resampling draws it too; it cancels between two
+/// settings. With few cells it would be the noise of one of them, so there is none.
+struct Speeds(Vec<f64>);
+
+/// Fewest cells that tell the speed of a block.
+const SPEED_CELLS_MIN: usize = 4;
+
+impl Speeds {
+    fn of(values: &[Vec<Option<Point>>], blocks: usize) -> Speeds {
+        let usual: Vec<Option<f64>> = values
+            .iter()
+            .map(|cell| {
+                median(&cell.iter().flatten().map(|point| point.time.ln()).collect::<Vec<_>>())
+            })
+            .collect();
+        let speed = |block: usize| {
+            let factors: Vec<f64> = values
+                .iter()
+                .zip(&usual)
+                .filter_map(|(cell, usual)| Some(cell[block].as_ref()?.time.ln() - (*usual)?))
+                .collect();
+            if factors.len() < SPEED_CELLS_MIN { 0.0 } else { median(&factors).unwrap_or(0.0) }
+        };
+        Speeds((0..blocks).map(speed).collect())
+    }
+
+    fn without(&self, values: &[Vec<Option<Point>>]) -> Vec<Vec<Option<Point>>> {
+        let steadied = |(value, speed): (&Option<Point>, &f64)| {
+            value.map(|point| Point { time: point.time / speed.exp(), ..point })
+        };
+        values.iter().map(|cell| cell.iter().zip(&self.0).map(steadied).collect()).collect()
+    }
+
+    /// The usual factor of these blocks.
+    fn median(&self, blocks: &[usize]) -> f64 {
+        let speeds: Vec<f64> = blocks.iter().map(|block| self.0[*block]).collect();
+        median(&speeds).unwrap_or(0.0).exp()
+    }
+}
+
+/// The points of the cells over these blocks, with times at `speed`.
+fn points_of(values: &[Vec<Option<Point>>], blocks: &[usize], speed: f64) -> Points {
     let point = |values: &Vec<Option<Point>>| {
         let chosen: Vec<Point> = blocks.iter().filter_map(|block| values[*block]).collect();
         let middle = |of: fn(&Point) -> f64| median(&chosen.iter().map(of).collect::<Vec<_>>());
-        let garbage: Vec<f64> = chosen.iter().filter_map(|point| point.garbage).collect();
-        // A median over some of the runs would describe another set of runs.
-        let garbage = if garbage.len() == chosen.len() { median(&garbage) } else { None };
+        let garbage: Vec<_> = chosen.iter().map(|point| point.garbage).collect();
         Some(Point {
-            time: middle(|point| point.time)?,
+            time: middle(|point| point.time)? * speed,
             space: middle(|point| point.space)?,
-            garbage,
+            garbage: garbage_median(&garbage),
         })
     };
     values.iter().map(point).collect()
+}
+
+/// The median garbage of a collection over runs. A run without a collection has more garbage than
+/// any other one; `None`: half of the runs or more are like that.
+pub fn garbage_median(runs: &[Option<f64>]) -> Option<f64> {
+    let garbage: Vec<f64> = runs.iter().map(|run| run.unwrap_or(f64::INFINITY)).collect();
+    median(&garbage).filter(|garbage| garbage.is_finite())
 }
 
 /// The share to leave out at each end of sorted resampled values of `blocks` blocks.
@@ -179,6 +257,32 @@ fn tail(confidence: f64, blocks: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_blocks_speed_is_no_difference_between_settings() {
+        let point = |time: f64| Some(Point { time, space: 1.0, garbage: None });
+        // Cells of 1 to 5 s in blocks of the speeds 1, 2 and 4.
+        let values: Vec<Vec<_>> = (1..=5)
+            .map(|s| [1.0, 2.0, 4.0].map(|slow| point(slow * f64::from(s))).to_vec())
+            .collect();
+        let speeds = Speeds::of(&values, 3);
+        let steadied = speeds.without(&values);
+        for (cell, seconds) in steadied.iter().zip([2.0, 4.0, 6.0, 8.0, 10.0]) {
+            let times = cell.iter().flatten().map(|point| point.time);
+            assert!(times.into_iter().all(|time| (time - seconds).abs() < 1e-9));
+        }
+        // A resampling of fast blocks is fast all the same.
+        let of_fast = points_of(&steadied, &[0, 0, 0], speeds.median(&[0, 0, 0]));
+        assert!((of_fast[4].unwrap().time - 5.0).abs() < 1e-9);
+        assert_eq!(Speeds::of(&values[..3], 3).0, [0.0; 3], "too few cells");
+    }
+
+    #[test]
+    fn a_run_without_a_collection_is_beyond_the_others() {
+        assert_eq!(garbage_median(&[Some(3.0), None, Some(1.0)]), Some(3.0));
+        assert_eq!(garbage_median(&[Some(3.0), None, None]), None);
+        assert_eq!(garbage_median(&[]), None);
+    }
 
     #[test]
     fn few_blocks_go_further_out() {

@@ -5,10 +5,10 @@ use crate::compare::{self, Fitted};
 use crate::effect;
 use crate::plan::{CellId, Plan};
 use crate::results::{
-    Comparison, Medians, PointResult, Results, RuntimeTold, VERSION, VariantResult,
+    Comparison, Medians, PointResult, Ratio, Results, RuntimeTold, VERSION, VariantResult,
 };
 use crate::run::{Block, Measured};
-use crate::sample::{Samples, point_of};
+use crate::sample::{Samples, garbage_median, point_of};
 use crate::verdict;
 use heaplab_experiment::results::Workload;
 use heaplab_experiment::run::machine;
@@ -31,7 +31,7 @@ pub struct Asked {
 pub fn summarize(plan: &Plan, measured: &Measured, asked: &Asked) -> Results {
     let samples = Samples::new(plan, &measured.blocks);
     let fitted: Vec<(Fitted, VariantResult)> = (0..plan.variants.len())
-        .map(|variant| variant_result(plan, measured, &samples, variant))
+        .map(|variant| variant_result(plan, measured, &samples, variant, asked.workload.is_some()))
         .collect();
     let (fits, mut variants): (Vec<Fitted>, Vec<VariantResult>) = fitted.into_iter().unzip();
     mark_dominated(plan, &samples, &mut variants);
@@ -74,6 +74,7 @@ fn variant_result(
     measured: &Measured,
     samples: &Samples,
     variant: usize,
+    is_lab: bool,
 ) -> (Fitted, VariantResult) {
     let own: Vec<CellId> =
         samples.cells.iter().copied().filter(|cell| cell.variant == variant).collect();
@@ -85,7 +86,15 @@ fn variant_result(
     let runs: Vec<usize> =
         settings.iter().copied().filter(|index| samples.points.whole[*index].is_some()).collect();
     let values: Vec<_> = runs.iter().map(|index| samples.of(samples.cells[*index])).collect();
-    let effect = runs.len() < 2 || effect::is_seen(&values);
+    let own_blocks = measured.blocks.iter().flat_map(|block| &block.cells);
+    let mut own_measures = own_blocks
+        .filter(|cell| cell.cell.variant == variant)
+        .filter_map(|cell| cell.report.measure());
+    // A heap of the lab that never collects does the same with each value.
+    let is_idle = is_lab
+        && own_measures.all(|measure| measure.collections.is_some_and(|told| told.cycles == 0))
+        && !effect::is_seen_in(&values, |point| point.space);
+    let effect = runs.len() < 2 || !is_idle && effect::is_seen(&values);
     let (fitted, curve) = compare::fit(samples, &runs);
     let mut points: Vec<PointResult> =
         own.iter().map(|cell| point(plan, &measured.blocks, samples, *cell)).collect();
@@ -135,8 +144,8 @@ fn medians(measures: &[&Measure]) -> Medians {
         .collect();
     let told: Vec<_> = measures.iter().filter_map(|measure| measure.collections).collect();
     let cycles: Vec<f64> = told.iter().map(|collections| collections.cycles as f64).collect();
-    let garbage: Vec<f64> =
-        told.iter().filter_map(|collections| collections.garbage_a_cycle()).collect();
+    let garbage: Vec<Option<f64>> =
+        measures.iter().map(|measure| measure.collections?.garbage_a_cycle()).collect();
     Medians {
         wall_s: of(|measure| measure.wall_ns as f64 / 1e9),
         user_s: of(|measure| measure.user_ns as f64 / 1e9),
@@ -152,7 +161,7 @@ fn medians(measures: &[&Measure]) -> Medians {
         ),
         processes: of(|measure| f64::from(measure.processes)),
         cycles: median(&cycles),
-        garbage_bytes: median(&garbage),
+        garbage_bytes: garbage_median(&garbage),
     }
 }
 
@@ -165,11 +174,11 @@ fn like(plan: &Plan, samples: &Samples, default: CellId, runs: &[usize]) -> Opti
         .iter()
         .filter_map(|index| Some((samples.cells[*index].setting?, points[*index]?)))
         .collect();
-    let numbers: Option<Vec<(f64, f64)>> = known
+    let numbers: Vec<(f64, f64)> = known
         .iter()
-        .map(|(setting, point)| Some((plan.vary.number(*setting)?, point.garbage?)))
+        .filter_map(|(setting, point)| Some((plan.vary.number(*setting)?, point.garbage?)))
         .collect();
-    if let (Some(garbage), Some(numbers)) = (own.garbage, numbers)
+    if let Some(garbage) = own.garbage
         && let Some(pair) = numbers.windows(2).find(|pair| {
             (pair[0].1 - garbage) * (pair[1].1 - garbage) <= 0.0 && pair[0].1 != pair[1].1
         })
@@ -189,15 +198,18 @@ fn like(plan: &Plan, samples: &Samples, default: CellId, runs: &[usize]) -> Opti
 /// lies beyond the range.
 const BEYOND_FROM: f64 = 1.1;
 
-/// The end of the range beyond which the default lies, by the garbage of a collection.
+/// The end of the range beyond which the default lies, by the garbage of a collection. A setting
+/// without a collection has more than any other one.
 fn beyond(plan: &Plan, samples: &Samples, default: CellId, runs: &[usize]) -> Option<String> {
     let points = &samples.points.whole;
     let own = points[samples.index(default)?]?.garbage?;
-    let known: Option<Vec<(usize, f64)>> = runs
+    let known: Vec<(usize, f64)> = runs
         .iter()
-        .map(|index| Some((samples.cells[*index].setting?, points[*index]?.garbage?)))
+        .filter_map(|index| {
+            let garbage = points[*index]?.garbage.unwrap_or(f64::INFINITY);
+            Some((samples.cells[*index].setting?, garbage))
+        })
         .collect();
-    let known = known?;
     let by_garbage = |a: &&(usize, f64), b: &&(usize, f64)| a.1.total_cmp(&b.1);
     let (least, most) = (known.iter().min_by(by_garbage)?, known.iter().max_by(by_garbage)?);
     let end = match own {
@@ -212,6 +224,10 @@ fn beyond(plan: &Plan, samples: &Samples, default: CellId, runs: &[usize]) -> Op
 fn mark_dominated(plan: &Plan, samples: &Samples, variants: &mut [VariantResult]) {
     let all: Vec<usize> = (0..samples.cells.len()).collect();
     for (index, cell) in samples.cells.iter().enumerate() {
+        // Differences between settings without an effect are noise.
+        if !variants[cell.variant].effect {
+            continue;
+        }
         let Some(better) = compare::dominating(samples, index, &all) else { continue };
         let name = plan.label(samples.cells[better]);
         let setting = plan.setting_label(*cell);
@@ -248,14 +264,20 @@ fn comparison(
         (count as u32, points.len() as u32)
     };
     let has_effect = variants[0].effect && variants[other].effect;
-    let ratio = |of: fn(&Fitted, &Fitted) -> Option<crate::results::Ratio>| {
-        if has_effect { of(&fits[0], &fits[other]) } else { None }
+    let ratio = |of: fn(&Fitted, &Fitted) -> Result<Ratio, &'static str>| {
+        if has_effect {
+            of(&fits[0], &fits[other])
+        } else {
+            Err("the varied value has no effect that is shown")
+        }
     };
+    let (space, time) = (ratio(compare::space_at_equal_time), ratio(compare::time_at_equal_space));
     Comparison {
         variant: plan.variants[other].name.clone(),
         baseline: plan.variants[0].name.clone(),
-        space_at_equal_time: ratio(compare::space_at_equal_time),
-        time_at_equal_space: ratio(compare::time_at_equal_space),
+        reason: space.as_ref().err().filter(|_| time.is_err()).map(|reason| (*reason).into()),
+        space_at_equal_time: space.ok(),
+        time_at_equal_space: time.ok(),
         baseline_dominated: dominated(&first, &second),
         dominated: dominated(&second, &first),
     }
@@ -265,7 +287,7 @@ fn runtime_told(plan: &Plan, blocks: &[Block]) -> Option<RuntimeTold> {
     let runtime = plan.runtime?;
     let mut measures =
         blocks.iter().flat_map(|block| &block.cells).filter_map(|cell| cell.report.measure());
-    let answered = measures.all(|measure| measure.collections.is_some());
+    let answered = measures.any(|measure| measure.collections.is_some());
     Some(RuntimeTold { name: runtime.name().into(), question: runtime.question().into(), answered })
 }
 

@@ -228,6 +228,13 @@ fn bounded(values: Vec<String>, at: usize) -> Result<Vec<String>, (usize, String
 
 /// `FROM..TOxN` and `FROM..TO+STEP`.
 fn steps(text: &str, dots: usize) -> Result<Vec<String>, (usize, String)> {
+    if let Some(equals) = text[..dots].rfind('=') {
+        let (before, range) = text.split_at(equals + 1);
+        return Err((
+            equals + 1,
+            format!("a range with text around it stands in braces: {before}{{{range}}}"),
+        ));
+    }
     let first = number(&text[..dots], 0)?;
     let rest = dots + 2;
     let Some(kind) = text[rest..].find(['x', '+']).map(|length| rest + length) else {

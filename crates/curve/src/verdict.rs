@@ -209,9 +209,8 @@ fn compared(comparison: &Comparison) -> Vec<String> {
         ));
     }
     if sentences.is_empty() {
-        sentences.push(format!(
-            "{other} against {first}: no ratio is given, since the curves are not known or have no range in common; points can be compared."
-        ));
+        let reason = comparison.reason.as_deref().unwrap_or("nothing can be compared");
+        sentences.push(format!("{other} against {first}: no ratio is given, because {reason}."));
     }
     for ((count, all), loser, winner) in
         [(comparison.baseline_dominated, first, other), (comparison.dominated, other, first)]
@@ -240,8 +239,10 @@ fn ratio_sentence(
     let mean = ratio.mean;
     let verb = if what == "space" { "needs" } else { "takes" };
     let over = format!("over {} to {}", range[0], range[1]);
+    let by = if ratio.method == "points" { ", along lines between the points" } else { "" };
     let ends = match (ratio.at.first(), ratio.at.last()) {
-        (Some((_, begin)), Some((_, end))) => {
+        // The ends of a hyperbola are of no use (see `cautions`).
+        (Some((_, begin)), Some((_, end))) if ratio.method != "hyperbola" => {
             format!("; {:.2} at one end, {:.2} at the other", begin.value, end.value)
         }
         _ => String::new(),
@@ -250,7 +251,7 @@ fn ratio_sentence(
         && ratio.at.iter().any(|(_, estimate)| estimate.low > 1.0);
     if crossing {
         return format!(
-            "The curves of {other} and {first} cross: {at} {other} {verb} {:.2} of the {what} of {first}{} in the mean {over}{ends}.",
+            "The curves of {other} and {first} cross: {at} {other} {verb} {:.2} of the {what} of {first}{} in the mean {over}{by}{ends}.",
             mean.value,
             interval(mean)
         );
@@ -258,7 +259,7 @@ fn ratio_sentence(
     let is_shown = mean.low > 1.0 || mean.high < 1.0;
     let shown = if is_shown { String::new() } else { String::from("; no difference shown") };
     format!(
-        "{} {other} {verb} {:.2} of the {what} of {first}{}, {over}{ends}{shown}.",
+        "{} {other} {verb} {:.2} of the {what} of {first}{}, {over}{by}{ends}{shown}.",
         capital(at),
         mean.value,
         interval(mean)
@@ -347,6 +348,30 @@ fn answer(results: &Results, budget: &Budget) -> (BudgetAnswer, String) {
     };
     let both = |point: &PointResult| (seconds(time(point)), space(point.space_bytes_max));
     let is_space = matches!(budget, Budget::Space(..));
+    // Settings within the budget that are as fast, or as small, within their intervals.
+    let alike = |found: (&VariantResult, &PointResult)| -> String {
+        let measure = |point: &PointResult| if is_space { point.time_s } else { point.space_bytes };
+        let is_within = |point: &PointResult| match budget {
+            Budget::Space(limit, _) => point.space_bytes_max <= *limit,
+            Budget::Time(limit, _) => time(point) <= *limit,
+        };
+        let Some(best) = measure(found.1) else { return String::new() };
+        let names: Vec<String> = reliable()
+            .filter(|other| !std::ptr::eq(other.1, found.1) && is_within(other.1))
+            .filter(|other| measure(other.1).is_some_and(|other| other.low <= best.high))
+            .map(name)
+            .collect();
+        let what = if is_space { "fast" } else { "small" };
+        match &names[..] {
+            [] => String::new(),
+            [one] => format!(" {one} may be as {what}."),
+            [one, two] => format!(" {one} and {two} may be as {what}."),
+            [one, .., last] => format!(
+                " {} others, from {one} to {last}, may be as {what}: their intervals overlap.",
+                names.len()
+            ),
+        }
+    };
     let sentence = match (best, least) {
         (Some(found), _) => {
             let (took, most) = both(found.1);
@@ -355,7 +380,11 @@ fn answer(results: &Results, budget: &Budget) -> (BudgetAnswer, String) {
             } else {
                 ("smallest", most, took)
             };
-            format!("Under {text} the {best} is {}: {first}, {second}.", name(found))
+            format!(
+                "Under {text} the {best} is {}: {first}, {second}.{}",
+                name(found),
+                alike(found)
+            )
         }
         (None, Some(found)) => {
             let (took, most) = both(found.1);
@@ -402,12 +431,7 @@ fn cautions(results: &Results, measured: &Measured) -> Vec<String> {
             ));
         }
     }
-    if let Some(told) = results.runtime.as_ref().filter(|told| !told.answered) {
-        cautions.push(format!(
-            "{} was asked for its collections ({}) and did not tell in every run (one without a collection may say nothing): they are not used.",
-            told.name, told.question
-        ));
-    }
+    cautions.extend(silent_caution(results));
     let sometimes: Vec<String> = results
         .variants
         .iter()
@@ -433,6 +457,33 @@ fn cautions(results: &Results, measured: &Measured) -> Vec<String> {
     }
     cautions.extend(run_cautions(results, &measured.blocks));
     cautions
+}
+
+/// Settings whose collections the runtime did not tell.
+fn silent_caution(results: &Results) -> Option<String> {
+    let told = results.runtime.as_ref()?;
+    if !told.answered {
+        return Some(format!(
+            "{} was asked for its collections ({}) and told none (a run without a collection may say nothing): they are not used.",
+            told.name, told.question
+        ));
+    }
+    let silent = |variant: &VariantResult| -> Vec<String> {
+        let is_silent =
+            |point: &&PointResult| point.runs > 0 && point.medians.garbage_bytes.is_none();
+        let name =
+            |point: &PointResult| format!("{} {}", variant.name, point.setting).trim().into();
+        variant.points.iter().filter(is_silent).map(name).collect()
+    };
+    let all: Vec<String> = results.variants.iter().flat_map(silent).collect();
+    (!all.is_empty()).then(|| {
+        format!(
+            "{} told of fewer than three collections in most runs of {}: a curve by collections leaves {} out.",
+            told.name,
+            all.join(", "),
+            if all.len() == 1 { "it" } else { "them" }
+        )
+    })
 }
 
 /// Warnings from the runs themselves: children, and too few samples.

@@ -390,7 +390,7 @@ fn assert_trades(found: &Value) {
     assert_eq!(found["variants"][0]["effect"], true);
 }
 
-const GO: &str = "package main\n\nvar kept [20000][]byte\n\nfunc main() {\n\tfor i := 0; i < 300000; i++ {\n\t\tkept[i*7919%20000] = make([]byte, 512+i%2048)\n\t}\n}\n";
+const GO: &str = "package main\n\nvar kept [20000][]byte\n\nfunc main() {\n\tfor i := 0; i < 600000; i++ {\n\t\tkept[i*7919%20000] = make([]byte, 512+i%2048)\n\t}\n}\n";
 
 #[test]
 fn a_go_program_trades_space_for_cycles() {
@@ -402,7 +402,7 @@ fn a_go_program_trades_space_for_cycles() {
     let program = program.to_str().unwrap();
     let found = json(
         folder.path(),
-        &["--json", "--vary", "GOGC=25..800x4", "--reps", "3", "--time", "cpu", "--", program],
+        &["--json", "--vary", "GOGC=25..400x4", "--reps", "3", "--time", "cpu", "--", program],
     );
     assert_trades(&found);
     // Go's default is 100, and the garbage of its collections says so.
