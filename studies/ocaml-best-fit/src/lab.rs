@@ -8,7 +8,9 @@
 
 use crate::OVERHEADS;
 use anyhow::{Result, ensure};
+use heaplab_curve::compare::{Fitted, fit_exact, space_at_equal_time, time_at_equal_space};
 use heaplab_curve::fit::{Curve, Point};
+use heaplab_curve::results::{CurveResult, Ratio};
 use heaplab_heap::{Birth, Collected, Object, Origin, World};
 use heaplab_ocaml::spec::Spec;
 use heaplab_ocaml::{Counters, OCaml};
@@ -93,10 +95,6 @@ impl Counted {
 
     pub fn touched_bytes(&self) -> f64 {
         self.touched_bytes
-    }
-
-    pub fn work(&self) -> f64 {
-        self.work
     }
 
     fn point(&self) -> Point {
@@ -249,13 +247,27 @@ pub fn resident() -> Result<String> {
     ))
 }
 
+/// The fits of both policies.
+pub fn fits() -> Result<[(Fitted, CurveResult); 2]> {
+    Ok(curves()?.map(|runs| fit_exact(runs.iter().map(Counted::point).collect())))
+}
+
 /// Ratios of both policies' parameters.
 pub fn model() -> Result<String> {
-    let fitted = curves()?.map(|runs| {
-        let points: Vec<Point> = runs.iter().map(Counted::point).collect();
-        (Curve::fit(&points), points)
-    });
-    Ok(format!("best-fit / next-fit: {}", parameters(&fitted)))
+    let fits = fits()?;
+    let curves = fits.each_ref().map(|(fitted, _)| fitted.curve.whole);
+    let off = fits.each_ref().map(|(_, result)| result.residuals);
+    Ok(format!("best-fit / next-fit: {}", parameters(curves, off)))
+}
+
+/// Ratios of best-fit to next-fit at equal work, and at equal space.
+pub fn equal_time() -> Result<String> {
+    let [(next, _), (best, _)] = fits()?;
+    Ok(format!(
+        "best-fit / next-fit: space at equal work {}, work at equal space {}",
+        ratio(space_at_equal_time(&next, &best)),
+        ratio(time_at_equal_space(&next, &best))
+    ))
 }
 
 /// Compares every cell of the curves and of the growing workload with the real runtime; `None`:
@@ -299,18 +311,28 @@ pub fn hidden(values: &[f64]) -> String {
     format!("{same} of {}", values.len().saturating_sub(1))
 }
 
-/// The parameters of a curve relative to those of another, and the distance of points from both.
-pub fn parameters(fitted: &[(Option<Curve>, Vec<Point>); 2]) -> String {
-    let [(Some(next), _), (Some(best), _)] = fitted else { return "no curve fits".into() };
-    let off = fitted
-        .each_ref()
-        .map(|(curve, points)| 100.0 * curve.map_or(f64::NAN, |curve| curve.residuals(points).1));
+/// The parameters of best-fit's curve relative to those of next-fit's, and the distances of points
+/// from both, in time and in space.
+pub fn parameters(curves: [Option<Curve>; 2], off: [(f64, f64); 2]) -> String {
+    let [Some(next), Some(best)] = curves else { return "no curve fits".into() };
+    let off = off.map(|(time, space)| format!("{:.1} % and {:.1} %", time * 100.0, space * 100.0));
     format!(
-        "a {:.2}, b {:.2}, c {:.2}; space off the curve by {:.1} % and {:.1} %",
+        "a {:.2}, b {:.2}, c {:.2}; time and space off the curve by {}, and {}",
         best.a / next.a,
         best.b / next.b,
         best.c / next.c,
         off[0],
         off[1]
     )
+}
+
+/// A ratio at equal time or space, or why there is none.
+pub fn ratio(ratio: Result<Ratio, &'static str>) -> String {
+    match ratio {
+        Ok(ratio) => {
+            let by = if ratio.method == "points" { " by points" } else { "" };
+            format!("{:.2}{by}", ratio.mean.value)
+        }
+        Err(reason) => format!("none ({reason})"),
+    }
 }

@@ -73,11 +73,12 @@ fn said(name: &str, options: &[&str], words: &[String]) -> Result<Option<String>
         let name = name.map(|name| format!("{name}: ")).unwrap_or_default();
         said.push(format!("{name}{} to {}, {fits}", end(first), end(last)));
     }
-    let comparison = &json["comparisons"][0]["space_at_equal_time"]["mean"];
-    if let (Some(value), Some(low), Some(high)) =
-        (comparison["value"].as_f64(), comparison["low"].as_f64(), comparison["high"].as_f64())
-    {
-        said.push(format!("space at equal time {value:.2} ({low:.2} to {high:.2})"));
+    if let Some(comparison) = json["comparisons"].get(0) {
+        said.push(format!(
+            "space at equal time {}, time at equal space {}",
+            real::ratio(&comparison["space_at_equal_time"]),
+            real::ratio(&comparison["time_at_equal_space"])
+        ));
     }
     Ok(Some(said.join("; ")))
 }

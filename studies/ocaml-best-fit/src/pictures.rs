@@ -1,8 +1,11 @@
 //! The document's pictures as SVG: single points, curves, and memory against heap over iteration
-//! counts; for the lab, and for the real runtime if OCaml 4 is installed.
+//! counts; for the lab, and for the real runtime if OCaml 4 is installed. `heaplab curve` draws the
+//! curves of measured times.
 
-use crate::{lab, programs, real};
+use crate::{DEFAULT, OVERHEADS, counted, lab, programs, real};
 use anyhow::{Context, Result};
+use heaplab_curve::compare::Fitted;
+use heaplab_curve::results::CurveResult;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -18,10 +21,13 @@ const COLOURS: [&str; 4] = ["#0072b2", "#d55e00", "#56b4e9", "#e69f00"];
 const POLICIES: [&str; 2] = ["next-fit", "best-fit"];
 const MIB: f64 = 1_048_576.0;
 
+/// A series of points; `line`: the line to draw with them.
 struct Series {
     name: String,
     points: Vec<(f64, f64)>,
-    joined: bool,
+    line: Vec<(f64, f64)>,
+    /// Names beside points, by their index.
+    labels: Vec<(usize, String)>,
 }
 
 struct Graph {
@@ -35,63 +41,81 @@ struct Graph {
 pub fn draw(folder: &Path) -> Result<Vec<PathBuf>> {
     std::fs::create_dir_all(folder)
         .with_context(|| format!("{}: cannot create this folder", folder.display()))?;
-    let mut graphs = vec![
-        ("lab-curves.svg".into(), lab_curves()?),
-        ("lab-heap-and-touched.svg".into(), lab_grown()?),
+    let mut pictures = vec![
+        ("lab-curves.svg".into(), lab_curves()?.svg()),
+        ("lab-heap-and-touched.svg".into(), lab_grown()?.svg()),
     ];
     for program in programs::all()? {
+        let name = program.name;
         let points = real::measured(&program)?.points;
-        if program.name == "strcache" {
-            let at = crate::OVERHEADS.iter().position(|one| *one == 80).unwrap_or_default();
-            let single = points.each_ref().map(|points| points[at..=at].to_vec());
-            graphs.push(("points.svg".into(), real_graph("strcache at o=80", &single, false)));
+        if name == "strcache" {
+            pictures.push(("points.svg".into(), single(&points).svg()));
         }
-        let title = format!("{}, o from 20 to 320", program.name);
-        let name = format!("curves-{}.svg", program.name);
-        graphs.push((name, real_graph(&title, &points, false)));
+        let measured = real::picture(name)?;
+        let measured =
+            std::fs::read_to_string(&measured).with_context(|| measured.display().to_string())?;
+        pictures.push((format!("curves-{name}.svg"), measured));
+        if let Some(counts) = counted::counts(&program)? {
+            pictures.push((format!("counted-{name}.svg"), counted_curves(name, &counts).svg()));
+        }
     }
     for (name, runs) in real::grown()? {
-        graphs.push((format!("heap-and-memory-{name}.svg"), grown(name, &runs)));
+        pictures.push((format!("heap-and-memory-{name}.svg"), grown(name, &runs).svg()));
     }
     let mut files = Vec::new();
-    for (name, graph) in graphs {
+    for (name, picture) in pictures {
         let path = folder.join(name);
-        std::fs::write(&path, graph.svg())
+        std::fs::write(&path, picture)
             .with_context(|| format!("{}: cannot write", path.display()))?;
         files.push(path);
     }
     Ok(files)
 }
 
-fn real_graph(title: &str, points: &[Vec<real::Measured>; 2], joined: bool) -> Graph {
-    let series = |policy: usize| Series {
-        name: POLICIES[policy].into(),
-        points: points[policy]
-            .iter()
-            .map(|point| (point.seconds, point.space_bytes / MIB))
-            .collect(),
-        joined,
+/// The document's first picture: a point for each policy.
+fn single(points: &[Vec<real::Measured>; 2]) -> Graph {
+    let at = OVERHEADS.iter().position(|one| *one == DEFAULT).unwrap_or_default();
+    let series = |policy: usize| {
+        let point = points[policy][at];
+        Series::of(POLICIES[policy], vec![(point.seconds, point.space_bytes / MIB)])
     };
     Graph {
-        title: title.into(),
+        title: format!("strcache at o={DEFAULT}"),
         x: "CPU seconds",
         y: "RSS, MiB",
         series: vec![series(0), series(1)],
     }
 }
 
+/// A policy's points over `o`, and its curve if that describes them. Values are divided by `units`
+/// of time and space.
+fn curve(policy: usize, (fitted, result): &(Fitted, CurveResult), units: (f64, f64)) -> Series {
+    let place = |time: f64, space: f64| (time / units.0, space / units.1);
+    let points = fitted.points().iter().map(|point| place(point.time, point.space)).collect();
+    let line = result.line.iter().map(|at| place(at.time_s, at.space_bytes.value)).collect();
+    let last = OVERHEADS.len() - 1;
+    let named = |nth: &usize| [0, last].contains(nth) || OVERHEADS[*nth] == DEFAULT;
+    let labels = (0..=last).filter(named).map(|nth| (nth, format!("o={}", OVERHEADS[nth])));
+    Series { line, labels: labels.collect(), ..Series::of(POLICIES[policy], points) }
+}
+
+fn counted_curves(name: &str, counts: &counted::Counts) -> Graph {
+    let [next, best] = counted::fits(counts);
+    Graph {
+        title: format!("{name}, o from {} to {}", OVERHEADS[0], OVERHEADS[OVERHEADS.len() - 1]),
+        x: "10\u{2079} instructions",
+        y: "top heap, MiB",
+        series: vec![curve(0, &next, (1e9, MIB)), curve(1, &best, (1e9, MIB))],
+    }
+}
+
 fn lab_curves() -> Result<Graph> {
-    let curves = lab::curves()?;
-    let series = |policy: usize| Series {
-        name: POLICIES[policy].into(),
-        points: curves[policy].iter().map(|run| (run.work(), run.touched_bytes() / MIB)).collect(),
-        joined: true,
-    };
+    let [next, best] = lab::fits()?;
     Ok(Graph {
         title: "A cache of strings in the lab, o from 20 to 320".into(),
         x: "million words marked and swept, and free blocks looked at",
         y: "touched, MiB",
-        series: vec![series(0), series(1)],
+        series: vec![curve(0, &next, (1.0, 1.0)), curve(1, &best, (1.0, 1.0))],
     })
 }
 
@@ -114,10 +138,10 @@ fn grown(name: &str, runs: &[real::Grown]) -> Graph {
 fn graph_of_grown(title: &str, runs: &[real::Grown], memory: &str) -> Graph {
     let mut series = Vec::new();
     for (policy, name) in POLICIES.iter().enumerate() {
-        let line = |what: &str, of: fn(&(f64, f64)) -> f64| Series {
-            name: format!("{name}: {what}"),
-            points: runs.iter().map(|(at, both)| (*at as f64, of(&both[policy]) / MIB)).collect(),
-            joined: true,
+        let line = |what: &str, of: fn(&(f64, f64)) -> f64| {
+            let points: Vec<_> =
+                runs.iter().map(|(at, both)| (*at as f64, of(&both[policy]) / MIB)).collect();
+            Series { line: points.clone(), ..Series::of(&format!("{name}: {what}"), points) }
         };
         series.extend([line("top heap", |run| run.0), line(memory, |run| run.1)]);
     }
@@ -127,7 +151,7 @@ fn graph_of_grown(title: &str, runs: &[real::Grown], memory: &str) -> Graph {
 
 impl Graph {
     fn svg(&self) -> String {
-        let all = || self.series.iter().flat_map(|series| &series.points);
+        let all = || self.series.iter().flat_map(|series| series.points.iter().chain(&series.line));
         let ends = |of: fn(&(f64, f64)) -> f64| {
             all().map(of).fold((f64::INFINITY, 0.0_f64), |(least, most), value| {
                 (least.min(value), most.max(value))
@@ -183,6 +207,10 @@ impl Graph {
 }
 
 impl Series {
+    fn of(name: &str, points: Vec<(f64, f64)>) -> Series {
+        Series { name: name.into(), points, line: Vec::new(), labels: Vec::new() }
+    }
+
     fn draw(
         &self,
         svg: &mut String,
@@ -191,9 +219,9 @@ impl Series {
         x: &dyn Fn(f64) -> f64,
         y: &dyn Fn(f64) -> f64,
     ) {
-        if self.joined {
+        if !self.line.is_empty() {
             let places: Vec<_> =
-                self.points.iter().map(|at| format!("{:.1},{:.1}", x(at.0), y(at.1))).collect();
+                self.line.iter().map(|at| format!("{:.1},{:.1}", x(at.0), y(at.1))).collect();
             let places = places.join(" ");
             let _ = writeln!(
                 svg,
@@ -206,6 +234,18 @@ impl Series {
                 "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\" fill=\"{colour}\"/>",
                 x(point.0),
                 y(point.1)
+            );
+        }
+        // One policy's names stand above its points, the other's below.
+        let dy = if nth == 0 { -7.0 } else { 15.0 };
+        for (nth, label) in &self.labels {
+            let Some(point) = self.points.get(*nth) else { continue };
+            let _ = writeln!(
+                svg,
+                "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"10\" text-anchor=\"middle\" \
+                 fill=\"{colour}\">{label}</text>",
+                x(point.0).min(WIDTH - RIGHT - 14.0),
+                y(point.1) + dy
             );
         }
         let at = LEFT + 145.0 * nth as f64;

@@ -1,18 +1,16 @@
-//! The real runtime: `heaplab curve` measures programs, `OCAMLRUNPARAM=v` gives their counters,
-//! valgrind their instructions.
+//! The real runtime: `heaplab curve` measures programs, `OCAMLRUNPARAM=v` gives their counters.
 //!
 //! The measurements behind curves are kept under `target/`, so that claims share them.
 
 use crate::programs::{self, Program};
-use crate::{OVERHEADS, lab};
+use crate::{DEFAULT, OVERHEADS, counted, lab};
 use anyhow::{Context, Result, ensure};
 use heaplab_curve::fit::{Curve, Point};
 use heaplab_study::heaplab;
 use serde_json::Value;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// The document's default.
-const DEFAULT: usize = 80;
 /// Next-fit and best-fit, by their names in `OCAMLRUNPARAM`.
 const POLICIES: [&str; 2] = ["a=0", "a=2"];
 /// Blocks of a curve: five are enough to call a point dominated.
@@ -40,14 +38,22 @@ pub struct Measurement {
 pub fn curve(name: &str, options: &[&str], words: &[String]) -> Result<Value> {
     let folder = programs::folder()?;
     let mut command = Command::new(heaplab()?);
-    command.args(["curve", "--json", "--no-default", "--time", "cpu", "--reps", BLOCKS]);
-    command.arg("--results").arg(folder.join("curves").join(name));
+    let kept = folder.join("curves").join(name);
+    command.args(["curve", "--json", "--time", "cpu", "--reps", BLOCKS]);
+    command.arg("--svg").arg(picture(name)?).arg("--results").arg(kept);
     command.args(options).arg("--").args(words).current_dir(&folder);
     command.env_remove("OCAMLRUNPARAM").env_remove("CAMLRUNPARAM");
     let output = command.output()?;
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "heaplab curve of {name} failed: {error}");
     serde_json::from_slice(&output.stdout).context("reading what heaplab curve printed")
+}
+
+/// The picture of the last [`curve`] of `name`.
+pub fn picture(name: &str) -> Result<PathBuf> {
+    let folder = programs::folder()?.join("pictures");
+    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    Ok(folder.join(format!("{name}.svg")))
 }
 
 /// The curves of one program over `o`.
@@ -66,6 +72,7 @@ fn points_of(json: &Value, variant: usize) -> Result<Vec<Measured>> {
     let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
     Ok(points
         .iter()
+        .filter(|point| !point["value"].is_null())
         .map(|point| Measured {
             seconds: number(&point["time_s"]["value"]),
             space_bytes: number(&point["space_bytes"]["value"]),
@@ -87,23 +94,6 @@ pub fn counter(program: &Program, parameters: &str, name: &str) -> Result<u64> {
         .with_context(|| format!("{}: no {name} in what the runtime printed", program.name))
 }
 
-/// Instructions of the program by valgrind's count, and its heap's peak in words by the runtime's;
-/// `None`: there is no valgrind.
-fn counted(program: &Program, parameters: &str) -> Result<Option<(u64, u64)>> {
-    let mut command = Command::new("valgrind");
-    command.args(["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]);
-    command.args(&program.words).current_dir(programs::folder()?);
-    command.env("OCAMLRUNPARAM", format!("{parameters},v=0x400")).stdout(Stdio::null());
-    let Ok(output) = command.output() else { return Ok(None) };
-    let text = String::from_utf8_lossy(&output.stderr);
-    let number = |name: &str| {
-        let line = text.lines().find_map(|line| line.split_once(name)).map(|(_, count)| count);
-        let number: Option<u64> = line.and_then(|count| count.trim().replace(',', "").parse().ok());
-        number.with_context(|| format!("{}: no {name} in what valgrind printed", program.name))
-    };
-    Ok(Some((number("refs:")?, number("top_heap_words:")?)))
-}
-
 /// A sentence for each program about its curves; `None`: no program can run here.
 fn each(say: impl Fn(&Program, &Measurement) -> Result<String>) -> Result<Option<String>> {
     let mut said = Vec::new();
@@ -119,14 +109,8 @@ pub fn points() -> Result<Option<String>> {
     let nth = OVERHEADS.iter().position(|overhead| *overhead == DEFAULT).unwrap_or_default();
     let said = each(|program, measurement| {
         let [next, best] = [0, 1].map(|policy: usize| measurement.points[policy][nth]);
-        let [next_count, best_count] =
-            POLICIES.map(|policy| counted(program, &format!("{policy},o={DEFAULT}")));
-        let counted = match (next_count?, best_count?) {
-            (Some(next), Some(best)) => {
-                format!(", instructions {:.3}", next.0 as f64 / best.0 as f64)
-            }
-            _ => String::new(),
-        };
+        let counted = counted::at_default(program)?
+            .map_or(String::new(), |ratio| format!(", instructions {ratio:.3}"));
         Ok(format!(
             "CPU {:.2}{counted}, RSS {:.2}",
             next.seconds / best.seconds,
@@ -150,45 +134,31 @@ pub fn dominates() -> Result<Option<String>> {
     }))
 }
 
-/// Programs with counted points: one with many block sizes, one with few.
-const COUNTED: [&str; 2] = ["strcache", "mapchurn"];
+/// Ratios of best-fit to next-fit at equal time and at equal space, by `heaplab curve`.
+pub fn equal_time() -> Result<Option<String>> {
+    let said = each(|_, measurement| {
+        let comparison = &measurement.json["comparisons"][0];
+        Ok(format!(
+            "space {}, time {}",
+            ratio(&comparison["space_at_equal_time"]),
+            ratio(&comparison["time_at_equal_space"])
+        ))
+    })?;
+    Ok(said.map(|said| {
+        format!("best-fit / next-fit, space at equal time and time at equal space: {said}")
+    }))
+}
 
-/// [`dominates`] with instructions as time and `top_heap_words` as space; both are the same in
-/// every run.
-pub fn dominates_by_counts() -> Result<Option<String>> {
-    let mut said = Vec::new();
-    for name in COUNTED {
-        let Some(program) = programs::one(name)? else { return Ok(None) };
-        let mut points = [Vec::new(), Vec::new()];
-        for (policy, points) in POLICIES.iter().zip(&mut points) {
-            for overhead in OVERHEADS {
-                let Some(point) = counted(&program, &format!("{policy},o={overhead}"))? else {
-                    return Ok(None);
-                };
-                points.push(point);
-            }
+/// A ratio of `heaplab curve`, with its interval.
+pub fn ratio(ratio: &Value) -> String {
+    let mean = &ratio["mean"];
+    match [&mean["value"], &mean["low"], &mean["high"]].map(Value::as_f64) {
+        [Some(value), Some(low), Some(high)] => {
+            let by = if ratio["method"] == "points" { " by points" } else { "" };
+            format!("{value:.2} ({low:.2} to {high:.2}){by}")
         }
-        let [next, best] = &points;
-        let dominated = |points: &[(u64, u64)], by: &[(u64, u64)]| {
-            let is_beaten = |point: &&(u64, u64)| {
-                by.iter().any(|one| one != *point && one.0 <= point.0 && one.1 <= point.1)
-            };
-            format!("{} of {}", points.iter().filter(is_beaten).count(), points.len())
-        };
-        let instructions =
-            |points: &[(u64, u64)]| lab::range(points.iter().map(|point| point.0 as f64 / 1e9));
-        said.push(format!(
-            "{name}: {} ({}), 10^9 instructions {} and {}",
-            dominated(next, best),
-            dominated(best, next),
-            instructions(next),
-            instructions(best)
-        ));
+        _ => "none".into(),
     }
-    Ok(Some(format!(
-        "next-fit's points of which best-fit has one with no more instructions and words (and the reverse): {}",
-        said.join("; ")
-    )))
 }
 
 /// Ratios of best-fit to next-fit at equal o.
@@ -287,18 +257,23 @@ pub fn resident() -> Result<Option<String>> {
 /// Ratios of both policies' three parameters, and the distance of points from the curves.
 pub fn model() -> Result<Option<String>> {
     let said = each(|_, measurement| {
-        let curves = measurement.points.each_ref().map(|points| {
-            let points: Vec<Point> = points.iter().map(point).collect();
-            (Curve::fit(&points), points)
+        let curves = measurement
+            .points
+            .each_ref()
+            .map(|points| Curve::fit(&points.iter().map(point).collect::<Vec<_>>()));
+        let variants = [0, 1].map(|policy: usize| &measurement.json["variants"][policy]["curve"]);
+        let off = variants.map(|curve| {
+            let share = |of: usize| curve["residuals"][of].as_f64().unwrap_or(f64::NAN);
+            (share(0), share(1))
         });
-        let drawn = measurement.json["variants"].as_array().into_iter().flatten();
-        let drawn: Vec<_> = drawn
+        let drawn: Vec<_> = variants
+            .iter()
             .zip(["next-fit", "best-fit"])
-            .filter(|(variant, _)| variant["curve"]["fits"] == true)
+            .filter(|(curve, _)| curve["fits"] == true)
             .map(|(_, policy)| policy)
             .collect();
         let drawn = if drawn.is_empty() { "none".into() } else { drawn.join(" and ") };
-        Ok(format!("{}; drawn: {drawn}", lab::parameters(&curves)))
+        Ok(format!("{}; drawn: {drawn}", lab::parameters(curves, off)))
     })?;
     Ok(said.map(|said| format!("best-fit / next-fit: {said}")))
 }

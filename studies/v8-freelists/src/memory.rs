@@ -174,7 +174,7 @@ fn over_65k() -> Result<String> {
 }
 
 /// The document's four, each against Legacy.
-fn large_categories(of: impl Fn(Side, Side) -> Result<String>) -> Result<String> {
+pub fn large_categories(of: impl Fn(Side, Side) -> Result<String>) -> Result<String> {
     let sides = [
         ("HalfManyFast", "many-fast-path"),
         ("HalfSmallManyFast", "half-small-many-fast-path"),

@@ -5,8 +5,7 @@
 //! places of full collections are computed once a recording ([`schedule`]) and are the same for all
 //! strategies: V8's growing rule of `--predictable-gc-schedule`, under which the document measured.
 //!
-//! **Sizes.** A heap of the shape `plain` puts a header of one word before each object. The
-//! recorded bytes include a header, so requests are one word smaller.
+//! **Sizes.** A heap of the shape `recorded` gives each object its recorded bytes.
 
 use crate::recordings::{Step, Workload};
 use anyhow::{Context, Result};
@@ -21,8 +20,6 @@ use std::ptr::NonNull;
 
 /// Growth of the live bytes that V8 allows under `--predictable-gc-schedule`, in percent.
 const GROWTH_PERCENT: u32 = 30;
-/// The header of a plain object, before its body.
-const HEADER_BYTES: usize = WORD_BYTES;
 
 /// The results of a run.
 #[derive(Clone, Debug)]
@@ -138,11 +135,12 @@ impl Run {
     }
 }
 
-/// The body's bytes that give an object the recorded bytes. The real V8's driver can make only
+/// The bytes to ask for, so that an object has the recorded bytes. The real V8's driver can make only
 /// arrays, of at least 56 bytes: smaller objects become larger.
 pub fn asked(bytes: u32, shape: Shape) -> usize {
     let headers = match shape {
-        Shape::Plain => HEADER_BYTES,
+        Shape::Recorded => 0,
+        Shape::Plain => WORD_BYTES,
         Shape::Array => ARRAY_BYTES + ELEMENTS_HEADER_BYTES,
     };
     (bytes as usize).saturating_sub(headers).max(WORD_BYTES)

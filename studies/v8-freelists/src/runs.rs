@@ -120,7 +120,7 @@ pub fn outcomes(
 /// # Errors
 /// As for [`outcome`].
 pub fn fresh(workload: &'static Workload, name: &str, compact: Compact) -> Result<Outcome> {
-    let spec = replay::spec(&strategy(name)?, compact, Shape::Plain);
+    let spec = replay::spec(&strategy(name)?, compact, Shape::Recorded);
     replay::replay(workload, &places(workload)?, spec)
 }
 
@@ -129,7 +129,7 @@ pub fn fresh(workload: &'static Workload, name: &str, compact: Compact) -> Resul
 /// # Errors
 /// As for [`outcome`].
 pub fn refills(workload: &'static Workload, name: &str) -> Result<Vec<Vec<Refill>>> {
-    let spec = replay::spec(&strategy(name)?, Compact::Regular, Shape::Plain);
+    let spec = replay::spec(&strategy(name)?, Compact::Regular, Shape::Recorded);
     replay::refills(workload, &places(workload)?, spec)
 }
 
@@ -144,7 +144,7 @@ pub fn places(workload: &'static Workload) -> Result<Arc<Vec<usize>>> {
     if let Some(places) = lock(done).get(workload.name) {
         return Ok(places.clone());
     }
-    let places = Arc::new(replay::schedule(workload, Shape::Plain)?);
+    let places = Arc::new(replay::schedule(workload, Shape::Recorded)?);
     lock(done).insert(workload.name, places.clone());
     Ok(places)
 }

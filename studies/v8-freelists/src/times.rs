@@ -7,6 +7,7 @@
 //! not V8's speed: its objects have no fields, and one task collects.
 
 use crate::compare::{Side, always, never, of_kind, regular};
+use crate::memory::large_categories;
 use crate::nodes::told;
 use crate::recordings::{Kind, Workload};
 use crate::replay::Outcome;
@@ -45,33 +46,71 @@ pub fn row(id: &str) -> Result<Option<String>> {
         }
         "v8.stress-compact.web.time" => (always("many-origin"), regular("many-origin")),
         "v8.never-compact.web.time" => (never("many-origin"), regular("many-origin")),
+        "v8.large-categories.scavenger.time" => return large_categories(scavenges).map(Some),
+        "v8.stress-compact.octane.time" => return octane().map(Some),
         "v8.select" => return select().map(Some),
         _ => return Ok(None),
     };
-    compared(side, base).map(Some)
+    Ok(Some(Times::of(side, base, real()?)?.told()))
 }
 
-/// Times of `side` over `base` on real programs, alone and in two tabs and three.
-fn compared(side: Side, base: Side) -> Result<String> {
-    let [mut scavenges, mut full, mut program] = [(); 3].map(|()| Vec::new());
-    let mut longest = Vec::new();
-    for workload in of_kind(Kind::Real)?.chain(of_kind(Kind::Session)?.take(2)) {
-        for block in 0..BLOCKS {
-            let (mine, base) = in_turns(workload, side, base, block)?;
-            let log = |of: fn(&Outcome) -> u64| (of(&mine) as f64 / of(&base).max(1) as f64).ln();
-            scavenges.push(log(Outcome::scavenge_ns));
-            full.push(log(Outcome::full_ns));
-            longest.push(log(Outcome::longest_full_ns));
-            program.push(log(Outcome::program_ns));
-        }
+/// Real programs, alone and in two tabs and three.
+fn real() -> Result<Vec<&'static Workload>> {
+    Ok(of_kind(Kind::Real)?.chain(of_kind(Kind::Session)?.take(2)).collect())
+}
+
+/// Scavenges of the strategies with categories of large blocks against Legacy.
+fn scavenges(side: Side, base: Side) -> Result<String> {
+    Ok(told(&Times::of(side, base, real()?)?.scavenges))
+}
+
+/// Always against regular compaction on Octane's programs.
+fn octane() -> Result<String> {
+    let mut said = Vec::new();
+    for name in ["legacy", "many-origin"] {
+        let workloads = of_kind(Kind::Synthetic)?.collect();
+        said.push(format!("{name} {}", Times::of(always(name), regular(name), workloads)?.told()));
     }
-    Ok(format!(
-        "scavenges {}; full collections {}, the longest {}; program {}",
-        told(&scavenges),
-        told(&full),
-        told(&longest),
-        told(&program)
-    ))
+    Ok(said.join(". "))
+}
+
+/// Logarithms of one side's times over the other's, a pair each.
+#[derive(Default)]
+struct Times {
+    scavenges: Vec<f64>,
+    full: Vec<f64>,
+    longest: Vec<f64>,
+    program: Vec<f64>,
+}
+
+impl Times {
+    /// Times of `side` over `base`.
+    fn of(side: Side, base: Side, workloads: Vec<&'static Workload>) -> Result<Times> {
+        let mut times = Times::default();
+        for workload in workloads {
+            for block in 0..BLOCKS {
+                let (mine, base) = in_turns(workload, side, base, block)?;
+                let log = |of: fn(&Outcome) -> u64| {
+                    (of(&mine).max(1) as f64 / of(&base).max(1) as f64).ln()
+                };
+                times.scavenges.push(log(Outcome::scavenge_ns));
+                times.full.push(log(Outcome::full_ns));
+                times.longest.push(log(Outcome::longest_full_ns));
+                times.program.push(log(Outcome::program_ns));
+            }
+        }
+        Ok(times)
+    }
+
+    fn told(&self) -> String {
+        format!(
+            "scavenges {}; full collections {}, the longest {}; program {}",
+            told(&self.scavenges),
+            told(&self.full),
+            told(&self.longest),
+            told(&self.program)
+        )
+    }
 }
 
 fn in_turns(
