@@ -1,11 +1,10 @@
 //! Buffers that grow by too little.
 //!
 //! A realloc chain is followed by identity. A buffer that grows by hand (allocate more, copy, free
-//! the old one) is recognised by its events: a larger block from the same stack and thread, and
-//! within a few rows the free of the smaller one. Two such buffers that grow in turn are not told
-//! apart, so they are not reported. Messages that become longer look the same. So a buffer
-//! recognised by its events is called likely only if it grew large in many steps, each followed by
-//! the free at once.
+//! the old one) is recognised by its events ([`Successors`]): a larger block from the same stack
+//! and thread, and soon the free of the smaller one. Messages that become longer look the same. So
+//! a buffer recognised by its events is called likely only if it grew large in many steps, each
+//! followed by the free at once.
 //!
 //! Copied bytes are given as far as they are known. The recording has realloc's moves; glibc may
 //! have moved large blocks without copying; a copy by hand leaves no event. The upper bound assumes
@@ -18,7 +17,8 @@ use crate::{Basis, Confidence, Cost, Found, Level, Options, Rank, Saving, StackS
 use hashbrown::HashMap;
 use heaplab_profile::{Instant, Object, Profile};
 use heaplab_text::words::{bytes, copied, count, plural};
-use heaplab_trace::{Event, Flags, ObjectId, StackId, tables::Tables};
+use heaplab_trace::successors::{Block, Successors};
+use heaplab_trace::{Event, Flags, ObjectId, Op, StackId, tables::Tables};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -114,15 +114,6 @@ pub enum Through {
 /// So many steps in a row are no accident.
 const MANY_STEPS: u64 = 32;
 
-/// The last two births of a stack, where the later one is larger.
-#[derive(Clone, Copy, Debug, Default)]
-struct Births {
-    last: Option<(ObjectId, u64)>,
-    thread: u32,
-    row: u64,
-    smaller: Option<ObjectId>,
-}
-
 #[derive(Clone, Debug)]
 struct Sum {
     growth: Growth,
@@ -135,10 +126,9 @@ struct Sum {
 pub(crate) struct Growths {
     least_steps: u64,
     good_factor: f64,
-    window: u64,
     remapped_from: u64,
     chains: HashMap<ObjectId, (Chain, StackId)>,
-    births: HashMap<StackId, Births>,
+    successors: Successors,
     sums: HashMap<(StackId, Through), Sum>,
 }
 
@@ -147,10 +137,9 @@ impl Growths {
         Growths {
             least_steps: u64::from(options.growth_steps),
             good_factor: options.good_factor,
-            window: options.copy_window_rows,
             remapped_from: options.remapped_from_bytes,
             chains: HashMap::new(),
-            births: HashMap::new(),
+            successors: Successors::default(),
             sums: HashMap::new(),
         }
     }
@@ -193,27 +182,20 @@ impl Growths {
 impl Detector for Growths {
     #[inline]
     fn born(&mut self, now: &Instant, event: &Event, id: ObjectId) {
-        if event.stack == 0 {
-            return;
-        }
-        let births = self.births.entry(event.stack).or_default();
-        let same_thread = births.thread == event.thread;
-        let smaller = births
-            .last
-            .filter(|(_, size)| same_thread && *size > 0 && *size < event.size)
-            .map(|(id, _)| id);
-        *births =
-            Births { last: Some((id, event.size)), thread: event.thread, row: now.row, smaller };
+        let block = Block { object: id, size: event.size, stack: event.stack };
+        self.successors.born(now.row, event.thread, block);
     }
 
     fn resized(
         &mut self,
-        _now: &Instant,
+        now: &Instant,
         event: &Event,
         id: ObjectId,
         before: &Object,
         after: &Object,
     ) {
+        let block = Block { object: id, size: before.size, stack: before.stack };
+        self.successors.resized(now.row, event.thread, block);
         if after.size <= before.size {
             // What shrinks has ended its growth.
             if after.size < before.size
@@ -241,30 +223,22 @@ impl Detector for Growths {
 
     #[inline]
     fn died(&mut self, now: &Instant, event: &Event, id: ObjectId, object: &Object) {
-        let successor = self.births.get_mut(&object.stack).and_then(|births| {
-            let rows = now.row - births.row;
-            let fits =
-                births.smaller == Some(id) && births.thread == event.thread && rows <= self.window;
-            if fits {
-                births.smaller = None
-            };
-            births.last.filter(|_| fits).map(|(next, size)| (next, size, rows == 1))
-        });
+        let block = Block { object: id, size: object.size, stack: object.stack };
+        let successor = match event.op {
+            Op::Free => self.successors.died(now.row, event.thread, block),
+            _ => None,
+        };
         let chain = if self.chains.is_empty() { None } else { self.chains.remove(&id) };
         match (successor, chain) {
-            (Some((next, size, at_once)), Some((mut chain, _)))
-                if chain.through == Through::AllocateCopyFree =>
-            {
-                chain.grow_by_hand(size, at_once);
-                self.chains.insert(next, (chain, object.stack));
-            }
-            (Some((next, size, at_once)), chain) => {
-                if let Some((chain, stack)) = chain {
-                    self.end(chain, stack);
+            (Some(next), chain) => {
+                let mut by_hand = Chain::new(Through::AllocateCopyFree, object.size);
+                match chain {
+                    Some((chain, _)) if chain.through == by_hand.through => by_hand = chain,
+                    Some((chain, stack)) => self.end(chain, stack),
+                    None => {}
                 }
-                let mut chain = Chain::new(Through::AllocateCopyFree, object.size);
-                chain.grow_by_hand(size, at_once);
-                self.chains.insert(next, (chain, object.stack));
+                by_hand.grow_by_hand(next.size, next.at_once);
+                self.chains.insert(next.object, (by_hand, object.stack));
             }
             (None, Some((chain, stack))) => self.end(chain, stack),
             (None, None) => {}
@@ -278,7 +252,14 @@ impl Detector for Growths {
         }
         let mut sites = Sites::new(tables, options.site_frames);
         let mut by_site: BTreeMap<_, (Sum, Vec<StackShare>)> = BTreeMap::new();
-        let mut sums: Vec<_> = self.sums.into_iter().collect();
+        let successors = &self.successors;
+        let mut sums: Vec<_> = self
+            .sums
+            .into_iter()
+            .filter(|((stack, through), _)| {
+                *through == Through::Realloc || successors.grows(*stack)
+            })
+            .collect();
         sums.sort_by_key(|((stack, through), _)| (*stack, *through));
         for ((stack, through), sum) in sums {
             let share = StackShare { stack, count: sum.growth.chains, bytes: excess(&sum.growth) };

@@ -40,9 +40,6 @@ pub struct Options {
     pub growth_steps: u32,
     /// Growth by this factor or more is as good as doubling.
     pub good_factor: f64,
-    /// A larger block must be followed by the free of the smaller one within so many rows to be the
-    /// same buffer.
-    pub copy_window_rows: u64,
     /// From this size on a buffer is large: a fresh one costs page faults rather than a free list's
     /// pop.
     pub large_bytes: u64,
@@ -96,7 +93,6 @@ impl Default for Options {
             process: None,
             growth_steps: 4,
             good_factor: 1.4,
-            copy_window_rows: 16,
             large_bytes: 64 * 1024,
             short_lived_bytes: 1024 * 1024,
             rebuilt_times: 100,

@@ -3,7 +3,8 @@
 mod bundled;
 
 use bundled::copied;
-use heaplab_trace::bundle::Bundle;
+use heaplab_trace::bundle::{Bundle, Selection};
+use heaplab_trace::{Event, EventSource, Op};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -132,6 +133,67 @@ fn a_report_says_how_to_try_a_finding_and_what_trying_it_gave() {
     assert!(requests(0) - requests(1) > 7_000, "{saved}");
     let text = report(&["--verify-savings", "--top", "4"]);
     assert!(flat(&text).contains("Replayed so on glibc: ") && !text.contains("--fix 1"), "{text}");
+}
+
+/// Every request of a recording: what it is, and of how many bytes.
+fn requests(bundle: &Path) -> Vec<(Op, u64, u64)> {
+    let mut requests = Vec::new();
+    let bundle = Bundle::open(bundle).unwrap();
+    let mut events = bundle.events(Selection::default()).unwrap();
+    let push = |event: &Event| {
+        requests.push((event.op, event.object, event.size));
+        Ok(())
+    };
+    events.for_each(push).unwrap();
+    requests
+}
+
+/// Twenty buffers of one function grow by hand in turn, beside a queue. The changed recording is
+/// the recording of the changed program, request by request.
+#[test]
+fn buffers_grown_by_hand_in_turn_become_those_of_the_changed_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/buffers.c");
+    for (name, capacity) in [
+        ("just", "needed"),
+        ("doubled", "larger(2*has,needed)"),
+        ("half_more", "larger((3*has+1)/2,needed)"),
+    ] {
+        let built = Command::new("cc")
+            .args(["-O1", "-g", &format!("-DCAPACITY(has,needed)=({capacity})"), "-o", name])
+            .arg(&source)
+            .current_dir(folder)
+            .status();
+        assert!(built.expect("a C compiler").success());
+        let recorded = Command::new(env!("CARGO_BIN_EXE_heaplab"))
+            .args(["record", "-o", &format!("{name}.heaplab"), "--", &format!("./{name}")])
+            .current_dir(folder)
+            .output()
+            .unwrap();
+        assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
+    }
+    let just = folder.join("just.heaplab");
+    let findings = Command::new(env!("CARGO_BIN_EXE_heaplab"))
+        .args(["report", "--json"])
+        .arg(&just)
+        .output()
+        .unwrap();
+    let findings = document(&findings);
+    let findings = findings["findings"]["findings"].as_array().unwrap();
+    let growths: Vec<_> = findings.iter().filter(|found| found["kind"] == "growth").collect();
+    let [growth] = growths[..] else { panic!("the queue does not grow: {growths:#?}") };
+    assert_eq!((&growth["function"], &growth["evidence"]["chains"]), (&"grow".into(), &20.into()));
+    for (factor, changed) in [("2", "doubled"), ("1.5", "half_more")] {
+        // The queue's function is named too, and stays as it is.
+        let grow = format!("*={factor}");
+        document(&what_if(&just, &["--grow", &grow, "--space", "--on", "glibc", "--json"]));
+        let predicted = requests(&folder.join("just.what-if.heaplab"));
+        let real = requests(&folder.join(format!("{changed}.heaplab")));
+        let differs = predicted.iter().zip(&real).position(|(predicted, real)| predicted != real);
+        assert_eq!((predicted.len(), differs), (real.len(), None), "{changed}");
+        assert!(real.len() + 3000 < requests(&just).len(), "{changed}");
+    }
 }
 
 /// The page of a report has the command of each finding and the measured saving; the page of a

@@ -12,6 +12,7 @@
 //!   (docs/bundle-format.md).
 //! - [`generate`]: workloads from a stated distribution.
 //! - [`order`]: the orders of events that a program can produce.
+//! - [`successors`]: which blocks take the place of smaller ones, as buffers grown by hand do.
 //! - [`parquet`]: the part of the Parquet format that bundles use.
 //! - [`program`]: the compact replay program, compiled once from a bundle and mapped.
 //! - [`import`]: other tools' traces as events.
@@ -27,6 +28,7 @@ pub mod parquet;
 pub mod program;
 mod regular;
 pub mod source;
+pub mod successors;
 pub mod tables;
 
 pub use error::TraceError;

@@ -1,5 +1,6 @@
 //! A bundle of another: the same tables, the changed events, and in `meta.json` where it came from.
 
+use crate::successor::Buffers;
 use crate::{Change, Changer, Done, Rule, WhatIfError};
 use heaplab_trace::bundle::{Bundle, BundleWriter, Meta, Origin, Selection};
 use heaplab_trace::order::LiveSet;
@@ -41,6 +42,14 @@ pub fn change(
         for (number, objects) in never_freed(bundle, &changer, rules, process)? {
             changer.never_freed(number, objects);
         }
+    }
+    if rules.iter().any(|rule| matches!(rule.change, Change::Grow(_))) {
+        let mut buffers = Buffers::default();
+        bundle.events(Selection::default())?.for_each(|event| {
+            changer.look(&mut buffers, event);
+            Ok(())
+        })?;
+        changer.judge_by(buffers);
     }
     let mut writer = BundleWriter::replace(path)?;
     writer.leave_out_addresses();

@@ -12,11 +12,10 @@ use crate::objects::{Holder, Object, Objects};
 use crate::pool::{Pool, Taken};
 use crate::renumber::Renumber;
 use crate::sizes::{Asked, Resizer};
-use crate::successor::{Successors, WINDOW_ROWS};
+use crate::successor::{Ahead, Buffers};
 use crate::{Change, Growth, Rule, WhatIfError};
 use heaplab_trace::order::LiveSet;
-use heaplab_trace::{Event, EventSink, Flags, ObjectId, Op, TraceError, tables::Tables};
-use std::collections::VecDeque;
+use heaplab_trace::{Event, EventSink, Flags, ObjectId, Op, StackId, TraceError, tables::Tables};
 
 /// Alignments up to that of malloc need no block of their own: log2.
 const MALLOC_ALIGN_LOG2: u8 = 4;
@@ -37,8 +36,7 @@ pub struct Changer {
     objects: Objects,
     renumber: Renumber,
     written: Written,
-    successors: Successors,
-    following: VecDeque<Event>,
+    ahead: Ahead,
     /// Whether sizes of all objects have to be known.
     grows: bool,
     done: Vec<Done>,
@@ -132,8 +130,7 @@ impl Changer {
             objects: Objects::default(),
             renumber: Renumber::default(),
             written: Written::default(),
-            successors: Successors::default(),
-            following: VecDeque::new(),
+            ahead: Ahead::default(),
             grows: rules.iter().any(|rule| matches!(rule.change, Change::Grow(_))),
             done: vec![Done::default(); rules.len()],
             shadowed,
@@ -167,7 +164,7 @@ impl Changer {
         &self.done
     }
 
-    /// Takes the next event; changed events go to `sink`, now or a few events later.
+    /// Takes the next event; changed events go to `sink`, now or up to 65,536 events later.
     ///
     /// # Errors
     /// `sink` refuses.
@@ -175,11 +172,11 @@ impl Changer {
         if !self.grows {
             return self.apply(event, sink);
         }
-        self.following.push_back(*event);
-        if self.following.len() <= WINDOW_ROWS {
-            return Ok(());
+        let (is_request, is_of_place) = (self.concerns(event), self.is_to_grow(event.stack));
+        match self.ahead.push(event, is_request, is_of_place) {
+            Some(event) => self.apply(&event, sink),
+            None => Ok(()),
         }
-        self.next(sink)
     }
 
     /// Emits the remaining events.
@@ -187,22 +184,31 @@ impl Changer {
     /// # Errors
     /// `sink` refuses.
     pub fn finish(&mut self, sink: &mut impl EventSink) -> Result<(), TraceError> {
-        while !self.following.is_empty() {
-            self.next(sink)?;
+        while let Some(event) = self.ahead.pop() {
+            self.apply(&event, sink)?;
         }
         Ok(())
     }
 
-    fn next(&mut self, sink: &mut impl EventSink) -> Result<(), TraceError> {
-        match self.following.pop_front() {
-            Some(event) => self.apply(&event, sink),
-            None => Ok(()),
-        }
+    /// Looks for buffers that are grown by hand in the places whose buffers should grow in another
+    /// way.
+    pub(crate) fn look(&self, buffers: &mut Buffers, event: &Event) {
+        buffers.look(event, self.concerns(event), self.is_to_grow(event.stack));
+    }
+
+    /// The buffers of the whole workload; called before the first event. Without them a stack that
+    /// turns out to be a queue's may grow until then.
+    pub(crate) fn judge_by(&mut self, whole: Buffers) {
+        self.ahead.judge_by(whole);
+    }
+
+    fn concerns(&self, event: &Event) -> bool {
+        let is_looked_at = self.process.is_none_or(|process| process == event.process);
+        is_looked_at && event.arena == 0 && event.counts()
     }
 
     fn apply(&mut self, event: &Event, sink: &mut impl EventSink) -> Result<(), TraceError> {
-        let is_looked_at = self.process.is_none_or(|process| process == event.process);
-        let concerns = is_looked_at && event.arena == 0 && event.counts();
+        let concerns = self.concerns(event);
         match event.op {
             Op::Alloc if event.has(Flags::FAILED) => sink.push(event),
             Op::Alloc if concerns => self.birth(event, sink),
@@ -404,8 +410,8 @@ impl Changer {
         sink: &mut impl EventSink,
     ) -> Result<(), TraceError> {
         let before = self
-            .successors
-            .predecessor(event, self.following.iter())
+            .ahead
+            .predecessor(event.object)
             .and_then(|before| Some((before, *self.objects.get(&before)?)))
             .filter(|(_, of)| of.holder == Holder::Program);
         let mut has = bytes;
@@ -475,13 +481,14 @@ impl Changer {
         self.objects.insert(event.object, Object { bytes, has_bytes: has, ..of });
         // A request for what there is already may still be one, where no rule spares it.
         let is_spared = has == of.has_bytes
-            && (bytes != has || matches!(of.holder, Holder::Pool(_)) || self.rule_grows(event));
+            && (bytes != has
+                || matches!(of.holder, Holder::Pool(_))
+                || self.is_to_grow(event.stack));
         if is_spared { Ok(()) } else { self.written.resize(event, of.block, has, sink) }
     }
 
-    fn rule_grows(&self, event: &Event) -> bool {
-        self.rule_of(event.stack)
-            .is_some_and(|number| matches!(self.states[number], State::Grow(_)))
+    fn is_to_grow(&self, stack: StackId) -> bool {
+        self.rule_of(stack).is_some_and(|number| matches!(self.states[number], State::Grow(_)))
     }
 
     fn resize_in_arena(

@@ -156,6 +156,49 @@ fn growth_by_hand_is_recognised() {
     assert_eq!(growth.copied_moved_bytes, None, "nobody saw a copy");
 }
 
+/// A vector of one stack for each of 25 places, pushed in turn.
+#[test]
+fn buffers_that_grow_in_turn_are_told_apart() {
+    let mut program = Program::new();
+    let stack = program.stack(&["main", "push_back"]);
+    let mut buffers: Vec<u64> = (0..25).map(|_| program.malloc(stack, 1000)).collect();
+    for step in 2..=50 {
+        for buffer in &mut buffers {
+            let larger = program.malloc(stack, step * 1000);
+            program.free(*buffer);
+            *buffer = larger;
+        }
+    }
+    buffers.into_iter().for_each(|buffer| program.free(buffer));
+    let (_, findings) = program.findings(Options::default());
+    let [growth] = grown(&findings)[..] else { panic!("{findings:?}") };
+    assert_eq!((growth.chains, growth.steps, growth.longest_steps), (25, 25 * 49, 49));
+    assert_eq!(growth.strategy, GrowthStrategy::Linear { step_bytes: 1000 });
+    assert_eq!(growth.cumulative_bytes, 25 * (1..=50).map(|step| step * 1000).sum::<u64>());
+}
+
+#[test]
+fn a_queue_is_no_buffer() {
+    let mut state = 1u64;
+    let mut random = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) % 100_000
+    };
+    for length in [1, 3, 30] {
+        let mut program = Program::new();
+        let stack = program.stack(&["main", "enqueue"]);
+        let mut queue = std::collections::VecDeque::new();
+        for item in 0..5000 {
+            queue.push_back(program.malloc(stack, 1 + random()));
+            if item >= length {
+                program.free(queue.pop_front().unwrap());
+            }
+        }
+        let (_, findings) = program.findings(Options::default());
+        assert!(grown(&findings).is_empty(), "{length}: {:?}", grown(&findings));
+    }
+}
+
 /// Blocks of one stack, each made before the one before it is freed.
 fn overlapping(program: &mut Program, stack: u32, sizes: impl Iterator<Item = u64>) {
     let mut old = None;

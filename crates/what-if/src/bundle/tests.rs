@@ -89,9 +89,23 @@ fn a_buffer_that_grows_by_hand_is_one_buffer() {
         .collect();
     // 100, 130 (200), 160, 190, 220 (400), 250.
     assert_eq!(changed(&rules, &steps), "a0:100 a1:200 f0 a2:400 f1 f2 a3:8");
-    // Two buffers that live together are two.
+    // Two buffers that live together are two, also if they grow in turn.
     let two = [alloc(0, 100, 1), alloc(1, 130, 1), free(1), free(0)];
-    assert_eq!(changed(&rules, &two[..2]), "a0:100 a1:130");
+    assert_eq!(changed(&rules, &two), "a0:100 a1:130 f1 f0");
+    let in_turn = [
+        alloc(0, 100, 1),
+        alloc(1, 500, 1),
+        alloc(2, 130, 1),
+        free(0),
+        alloc(3, 600, 1),
+        free(1),
+        alloc(4, 190, 1),
+        free(2),
+        alloc(5, 210, 1),
+        free(4),
+    ];
+    // 100, 130 (200), 190, 210 (400); 500, 600 (1000).
+    assert_eq!(changed(&rules, &in_turn), "a0:100 a1:500 a2:200 f0 a3:1000 f1 a4:400 f2");
 }
 
 #[test]
