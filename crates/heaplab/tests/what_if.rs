@@ -78,6 +78,9 @@ fn every_finding_can_be_tried_and_a_person_reads_what_comes_of_it() {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let few = "1 block is too few to say what its time would be (6 are needed: --reps; here the ratio is ";
+    assert!(flat.contains(few), "{text}");
 }
 
 #[test]

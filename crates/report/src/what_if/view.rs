@@ -1,6 +1,7 @@
 //! The results in words: what text and page show.
 
 use super::{RuleDone, WhatIf};
+use heaplab_experiment::comparison::blocks_needed;
 use heaplab_experiment::results::{Comparison, Measure, Outcome, Results, Space};
 use heaplab_experiment::verdict::has_ratio;
 use heaplab_text::words::{bytes, count, duration, plural};
@@ -108,8 +109,28 @@ fn time_words(comparison: &Comparison, document: &WhatIf) -> String {
             let margin = document.replay.after.settings.margin * 100.0;
             format!("its time the same within {margin:.0} % ({interval})")
         }
-        Outcome::NotShown => format!("no difference of time is shown ({interval})"),
+        Outcome::NotShown => {
+            let confidence =
+                comparison.confidence.unwrap_or(document.replay.after.settings.confidence);
+            let needed = blocks_needed(confidence);
+            if comparison.nodes.is_none() && comparison.blocks < needed {
+                let were = match comparison.blocks {
+                    1 => "1 block is".to_owned(),
+                    blocks => format!("{blocks} blocks are"),
+                };
+                let ratio = ratio_words(ratio.value);
+                return format!(
+                    "{were} too few to say what its time would be ({needed} are needed: --reps; here the ratio is {ratio})"
+                );
+            }
+            format!("no difference of time is shown ({interval})")
+        }
     }
+}
+
+/// A ratio in as many digits as it has.
+fn ratio_words(ratio: f64) -> String {
+    if ratio < 10.0 { format!("{ratio:.3}") } else { format!("{ratio:.0}") }
 }
 
 /// A time that cannot be told from the driver's own is 0.
