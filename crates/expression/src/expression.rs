@@ -12,12 +12,13 @@
 //! of a user's makes this recurse deeper than that. What names and functions mean is not known
 //! here: [`Expression::evaluate`] asks.
 
-use crate::token::COMPARISONS;
+use crate::token::{COMPARISONS, no_unit};
 use crate::{Misread, Token, Tokens, Value};
 
 /// Nested parentheses, `not`s and signs that are read; more is no assertion.
 const DEPTH_MAX: usize = 50;
 const TOO_DEEP: &str = "this is nested too deeply";
+const NO_COMPARISON: &str = "expected a comparison (< <= > >= = != ~)";
 /// What is computed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expression {
@@ -38,13 +39,19 @@ pub enum Expression {
 }
 
 impl Expression {
-    /// Reads all of a text.
+    /// Reads all of a text: an assertion, so that what it compares are numbers.
     pub fn read(text: &str) -> Result<Expression, Misread> {
         let mut tokens = Tokens::of(text)?;
-        let expression = Expression::all(&mut tokens, 0)?;
-        match tokens.peek() {
-            None => Ok(expression),
-            Some(_) => Err(tokens.misread("expected and, or, or the end")),
+        let expression = Expression::all(&mut tokens, 0).map_err(|mut misread| {
+            if misread.why == NO_COMPARISON {
+                misread.why = NO_COMPARISON.replace(" ~", "");
+            }
+            misread
+        })?;
+        match (tokens.peek(), tokens.word_behind_number()) {
+            (None, _) => Ok(expression),
+            (Some(_), Some(word)) => Err(tokens.misread(no_unit(word))),
+            (Some(_), None) => Err(tokens.misread("expected and, or, or the end")),
         }
     }
 
@@ -84,8 +91,7 @@ impl Expression {
         tokens.next = before;
         let left = Expression::sum(tokens, depth)?;
         let sign = COMPARISONS.iter().find(|sign| tokens.sign(sign));
-        let sign =
-            sign.ok_or_else(|| tokens.misread("expected a comparison (< <= > >= = != ~)"))?;
+        let sign = sign.ok_or_else(|| tokens.misread(NO_COMPARISON))?;
         let right = Expression::sum(tokens, depth)?;
         Ok(Expression::Compared(sign, left.into(), right.into()))
     }
@@ -349,7 +355,20 @@ mod tests {
         assert!(misread("retained(Detached *) < 1").starts_with(
             "expected a closing parenthesis; a name that is more than a word stands in quotes"
         ));
-        assert!(misread("1 < 5Mb").starts_with("\"Mb\" is no unit"));
+        let no_unit = misread("1 < 5Mb");
+        assert!(no_unit.starts_with("\"Mb\" is no unit; there are B, kB,"), "{no_unit}");
+        // Also behind a blank, and in the middle.
+        let listed = |text: &str| no_unit.lines().next() == misread(text).lines().next();
+        assert!(listed("1 < 5 Mb") && listed("not (1 < 5 Mb) and 1 < 2"));
+        assert_eq!(misread("1 < 5 M or 1 < 2").lines().nth(2), Some("        ^"));
+        assert!(misread("1 < 5 M or 1 < 2").starts_with("\"M\" is no unit; there are B, kB,"));
+        assert_eq!(
+            misread("peak").lines().next(),
+            Some("expected a comparison (< <= > >= = !=)"),
+            "numbers fit no pattern"
+        );
+        let mut of_texts = Tokens::of("class").unwrap();
+        assert!(Expression::all(&mut of_texts, 0).unwrap_err().why.ends_with("= != ~)"));
         assert!(misread("\"open < 1").starts_with("the quote is not closed"));
         assert!(misread("1 ; 2").contains("';' has no meaning here\n  1 ; 2\n    ^"));
         assert!(misread(&"(".repeat(10_000)).contains("nested too deeply"));

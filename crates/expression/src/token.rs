@@ -150,6 +150,17 @@ impl Tokens {
         matches!(self.peek(), Some(Token::Sign(sign)) if joins(sign))
     }
 
+    /// The word that is next if it stands behind a number, as a unit does.
+    pub(crate) fn word_behind_number(&self) -> Option<&str> {
+        let before = self.tokens.get(self.next.checked_sub(1)?);
+        match (before, self.peek()) {
+            (Some((Token::Integer(_) | Token::Number(_), _)), Some(Token::Word(word))) => {
+                Some(word)
+            }
+            _ => None,
+        }
+    }
+
     /// The place of the next piece.
     pub(crate) fn place(&self) -> usize {
         self.tokens.get(self.next).map_or(self.text.len(), |(_, at)| *at)
@@ -180,16 +191,23 @@ fn number(rest: &str) -> Result<(Token, usize), String> {
     let unit = &unit_text[..unit_end];
     let (factor, length) = match UNITS.iter().find(|(name, _)| *name == unit) {
         Some((_, factor)) => (*factor, digits + gap + unit_end),
-        // A word behind a space is the next thing; glued to the number it is a unit that there is
-        // none of.
-        None if unit.is_empty() || gap > 0 => (1, digits),
-        None => {
-            return Err(format!(
-                "{unit:?} is no unit; there are B, kB, MB, GB, TB (powers of 1000) and KiB, MiB, GiB, TiB (of 1024)"
-            ));
-        }
+        // A word behind a space is the next thing. Glued to the number, or with a unit's letters,
+        // it is a unit that there is none of.
+        None if unit.is_empty() || (gap > 0 && !is_nearly_unit(unit)) => (1, digits),
+        None => return Err(no_unit(unit)),
     };
     Ok((token(&text, factor).ok_or_else(|| format!("{text} is no number"))?, length))
+}
+
+fn is_nearly_unit(word: &str) -> bool {
+    UNITS.iter().any(|(name, _)| name.eq_ignore_ascii_case(word))
+}
+
+/// The units that there are, for one that there is not.
+pub(crate) fn no_unit(unit: &str) -> String {
+    format!(
+        "{unit:?} is no unit; there are B, kB, MB, GB, TB (powers of 1000) and KiB, MiB, GiB, TiB (of 1024)"
+    )
 }
 
 /// A whole number where it is one, however it is written.
