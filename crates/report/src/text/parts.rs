@@ -2,6 +2,7 @@
 
 use crate::{Report, frames};
 use heaplab_profile::{NamedPart, resident_parts, resident_peak};
+use heaplab_text::lines::wrap;
 use heaplab_text::paint::Paint;
 use heaplab_text::words::{bytes, duration, percent, plural};
 use heaplab_trace::tables::ResidentKind;
@@ -55,7 +56,13 @@ pub(super) fn parts(paint: &mut Paint, report: &Report<'_>, most: usize) {
 
 fn row(paint: &mut Paint, part_bytes: u64, whole: u64, label: &str) {
     let share = percent(part_bytes as f64 / whole as f64);
-    paint.line(&format!("  {:>10} {share:>7}  {label}", bytes(part_bytes)));
+    let figures = format!("  {:>10} {share:>7}  ", bytes(part_bytes));
+    let columns = figures.chars().count();
+    // The figures of a JVM's part stand behind its name: they go on below it.
+    for (number, words) in wrap(label, paint.width().saturating_sub(columns)).iter().enumerate() {
+        let before = if number == 0 { figures.as_str() } else { "" };
+        paint.line(&format!("{before:columns$}{words}"));
+    }
 }
 
 /// Several small parts of a kind in words.
@@ -73,5 +80,25 @@ fn summed(kind: ResidentKind, parts: u64) -> String {
         | ResidentKind::Recorder
         | ResidentKind::Kernel
         | ResidentKind::Unknown => format!("{} in {}", kind.name(), more("part")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_label_goes_on_below_itself() {
+        let mut paint = Paint::new(60, false);
+        row(
+            &mut paint,
+            1 << 20,
+            4 << 20,
+            "the JVM's Shared class space (of 12.5 MiB committed, 16.0 MiB reserved)",
+        );
+        insta::assert_snapshot!(paint.finish(), @r"
+          1.00 MiB  25.0 %  the JVM's Shared class space (of
+                            12.5 MiB committed, 16.0 MiB reserved)
+        ");
     }
 }
