@@ -284,5 +284,19 @@ fn what_cannot_be_measured_is_said() {
     let damaged = project.store().join("runs");
     let file = fs::read_dir(&damaged).unwrap().next().unwrap().unwrap().path();
     fs::write(&file, "{").unwrap();
-    said(&project.heaplab(&["track", "show"]), 1, Path::new(&file).to_str().unwrap());
+    // The others are shown, and nothing is measured beside it.
+    let name = Path::new(&file).to_str().unwrap();
+    let shown = project.heaplab(&["track", "show"]);
+    said(&shown, 1, name);
+    said(&shown, 1, "if it is damaged, delete it, and its run is made again");
+    let shown = text(&shown.stdout);
+    assert!(
+        shown.contains("1 measured in 2 runs") && shown.contains("1 run is left out"),
+        "{shown}"
+    );
+    said(&project.run("HEAD", &[]), 1, name);
+    fs::remove_file(&file).unwrap();
+    assert!(project.run("HEAD", &[]).status.success());
+    assert!(file.exists() && fs::read_dir(&damaged).unwrap().count() == 3);
+    assert_eq!(project.history()["cautions"], Value::Array(Vec::new()));
 }

@@ -5,6 +5,7 @@ use crate::run::{Commit, Failure, Figures, Outcome, Run};
 use crate::steps::{Shift, Step, steps, undecided};
 use crate::store::{Store, Subject};
 use heaplab_experiment::statistics::median;
+use heaplab_text::words::plural;
 use serde::Serialize;
 
 /// A measured figure of a run.
@@ -323,6 +324,11 @@ fn stepped(step: &Step, numbers: &[usize], commits: &[Place]) -> Stepped {
 
 fn cautions(store: &Store, commits: &[Place], by_commit: &[Vec<&Figures>]) -> Vec<String> {
     let mut cautions = Vec::new();
+    if !store.damaged().is_empty() {
+        let runs = plural(store.damaged().len() as u64, "run");
+        let are = if store.damaged().len() == 1 { "is" } else { "are" };
+        cautions.push(format!("{runs} {are} left out: the file cannot be read."));
+    }
     let mut machines: Vec<_> = store.runs().iter().map(|run| &run.machine).collect();
     machines.dedup();
     let mut kinds = machines.clone();

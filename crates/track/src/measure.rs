@@ -73,17 +73,18 @@ impl<'a> Measurement<'a> {
         if wanted == 0 {
             return Ok(true);
         }
-        let (measured, _) = self.store().of_commit(&commit.id);
         match self.bench.build(commit)? {
             Built::Well => {}
             Built::Stopped => return Ok(false),
             Built::Failed(failure) => {
                 let outcome = Outcome::Failed(failure);
-                self.writer.add(self.bench.run_of(commit, measured + 1, outcome))?;
+                let repetition = self.store().next_repetition(&commit.id);
+                self.writer.add(self.bench.run_of(commit, repetition, outcome))?;
                 return Ok(true);
             }
         }
-        for repetition in measured + 1..=measured + wanted {
+        for _ in 0..wanted {
+            let repetition = self.store().next_repetition(&commit.id);
             let Some(outcome) = self.bench.once(commit, repetition)? else { return Ok(false) };
             let has_failed = matches!(outcome, Outcome::Failed(_));
             self.writer.add(self.bench.run_of(commit, repetition, outcome))?;

@@ -55,6 +55,7 @@ pub struct Store {
     folder: PathBuf,
     subject: Subject,
     runs: Vec<Run>,
+    damaged: Vec<TrackError>,
 }
 
 /// A store open for writing, with an exclusive lock.
@@ -65,17 +66,19 @@ pub struct Writer {
 }
 
 impl Store {
-    /// Reads all runs, in the order of commits and repetitions.
+    /// Reads all runs, in the order of commits and repetitions. A run that cannot be read is left
+    /// out ([`Store::damaged`]).
     ///
     /// # Errors
-    /// The folder has no store, or a file of it is damaged or of a newer version.
+    /// The folder has no store, the store's own file is damaged or of a newer version, or no run
+    /// can be read.
     pub fn open(folder: &Path) -> Result<Store, TrackError> {
         let head = folder.join("store.json");
         if !head.exists() {
             return Err(TrackError::Absent(folder.to_owned()));
         }
         let subject = read_head(&head)?;
-        let mut runs = Vec::new();
+        let (mut runs, mut damaged) = (Vec::new(), Vec::new());
         let listed = folder.join("runs");
         let entries = match fs::read_dir(&listed) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
@@ -86,13 +89,22 @@ impl Store {
             if path.extension().is_none_or(|extension| extension != "json") {
                 continue;
             }
-            if runs.len() == RUNS_MAX {
+            if runs.len() + damaged.len() == RUNS_MAX {
                 return Err(misread(&listed, format!("more than {RUNS_MAX} runs")));
             }
-            runs.push(read_run(&path)?);
+            match read_run(&path) {
+                Ok(run) => runs.push(run),
+                Err(error) => damaged.push(error),
+            }
+        }
+        if runs.is_empty()
+            && let Some(error) = damaged.pop()
+        {
+            return Err(error);
         }
         runs.sort_by(|a, b| order(a).cmp(&order(b)));
-        Ok(Store { folder: folder.to_owned(), subject, runs })
+        damaged.sort_by_key(ToString::to_string);
+        Ok(Store { folder: folder.to_owned(), subject, runs, damaged })
     }
 
     /// The store's folder.
@@ -108,6 +120,19 @@ impl Store {
     /// All runs and failures, in the order of commits and repetitions.
     pub fn runs(&self) -> &[Run] {
         &self.runs
+    }
+
+    /// Why runs are left out: each names its file and the remedy.
+    pub fn damaged(&self) -> &[TrackError] {
+        &self.damaged
+    }
+
+    /// The first repetition of a commit that the store lacks.
+    pub fn next_repetition(&self, id: &str) -> u32 {
+        let has = |repetition: &u32| {
+            self.runs.iter().any(|run| run.commit.id == id && run.repetition == *repetition)
+        };
+        (1..).find(|repetition| !has(repetition)).unwrap_or(u32::MAX)
     }
 
     /// How many runs of a commit were measured, and whether it failed.
@@ -128,7 +153,8 @@ impl Writer {
     /// Opens a store to add runs of `subject`, or makes it.
     ///
     /// # Errors
-    /// The store has another subject, another writer has it open, or it cannot be read or made.
+    /// The store has another subject, another writer has it open, or it cannot be read or made. A
+    /// run that cannot be read may be one of a newer heaplab, so that nothing is written beside it.
     pub fn open(folder: &Path, subject: &Subject) -> Result<Writer, TrackError> {
         let is_other = folder.exists()
             && !folder.join("store.json").exists()
@@ -149,7 +175,10 @@ impl Writer {
                 Head { format: STORE_FORMAT.into(), version: VERSION, subject: subject.clone() };
             write(&head, &text)?;
         }
-        let store = Store::open(folder)?;
+        let mut store = Store::open(folder)?;
+        if let Some(error) = store.damaged.pop() {
+            return Err(error);
+        }
         same(folder, store.subject(), subject)?;
         Ok(Writer { store, _lock: lock })
     }
@@ -342,6 +371,30 @@ mod tests {
         writer.forget_failures(&|_| true).unwrap();
         let found: Vec<u64> = places(&Store::open(&folder).unwrap());
         assert_eq!(found, [2, 7, 10]);
+    }
+
+    #[test]
+    fn what_is_damaged_is_left_out_and_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("store");
+        let mut writer = Writer::open(&folder, &subject()).unwrap();
+        for repetition in 1..=3 {
+            writer.add(run(2, repetition, Outcome::Measured(Figures::default()))).unwrap();
+        }
+        drop(writer);
+        let id = format!("{:040x}", 2);
+        let second = folder.join(format!("runs/0000002-{}-2.json", &id[..9]));
+        fs::write(&second, "{").unwrap();
+        let store = Store::open(&folder).unwrap();
+        let [error] = store.damaged() else { panic!("{:?}", store.damaged()) };
+        let named = format!("{}: expected a file", second.display());
+        assert!(error.to_string().starts_with(&named), "{error}");
+        assert_eq!(store.of_commit(&id), (2, false));
+        // It stays where it is until somebody deletes it; then its run is made again.
+        assert!(Writer::open(&folder, &subject()).unwrap_err().to_string().starts_with(&named));
+        fs::remove_file(&second).unwrap();
+        let store = Store::open(&folder).unwrap();
+        assert_eq!((store.next_repetition(&id), store.damaged().len()), (2, 0));
     }
 
     #[test]

@@ -276,14 +276,18 @@ fn bisect(args: &BisectArgs, stop: &AtomicBool) -> Result<ExitCode> {
 
 fn show(args: &ShowArgs) -> Result<ExitCode> {
     args.html.check()?;
-    let history = History::of(&Store::open(&args.place.store()?)?)?;
+    let store = Store::open(&args.place.store()?)?;
+    let history = History::of(&store)?;
     let written = args.html.write(|| page::html(&history, args.least))?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&history)?)?;
     } else if !written {
         print_history(&history, args.of, args.least, args.top)?;
     }
-    Ok(ExitCode::SUCCESS)
+    for error in store.damaged() {
+        eprintln!("heaplab: {error}");
+    }
+    Ok(ExitCode::from(u8::from(!store.damaged().is_empty())))
 }
 
 fn print_history(history: &History, figure: Figure, least: f64, top: usize) -> Result<()> {
