@@ -300,3 +300,36 @@ fn what_cannot_be_measured_is_said() {
     assert!(file.exists() && fs::read_dir(&damaged).unwrap().count() == 3);
     assert_eq!(project.history()["cautions"], Value::Array(Vec::new()));
 }
+
+#[test]
+fn few_runs_a_crash_and_a_run_without_allocations() {
+    let crash = "-DCACHE=98304 -DWAIT=__builtin_trap()";
+    let project = Project::new(&[SMALL, LARGE, crash]);
+    fs::write(project.path().join("main.c"), "int main(void) { return 0; }").unwrap();
+    project.git(&["commit", "--quiet", "-a", "-m", "commit 3: nothing"]);
+    let output = project.run("HEAD~3..HEAD", &["--runs", "1"]);
+    let (shown, notes) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{notes}");
+    let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    let few = "None is certain: so few commits and runs may differ by chance. More of either decide (track run --runs, --commits).";
+    assert!(shown.contains(few), "{shown}");
+    assert!(shown.contains("4 commits") && shown.contains("2 measured in 2 runs"), "{shown}");
+    let history = project.history();
+    let failure = |commit: usize| {
+        let failure = &history["commits"][commit]["failure"];
+        let text = |field: &str| failure[field].as_str().unwrap().to_owned();
+        (text("stage"), text("reason"), text("output"))
+    };
+    // What `record` advises to look at is deleted.
+    let (stage, reason, said) = failure(2);
+    assert_eq!((stage.as_str(), reason.contains("132")), ("command", true), "{reason}");
+    assert!(said.contains("heaplab: ") && !said.contains("next: "), "{said}");
+    assert!(!said.contains("scratch-") && !said.contains("run.heaplab"), "{said}");
+    let (stage, reason, _) = failure(3);
+    assert_eq!(
+        (stage.as_str(), reason.as_str()),
+        ("recording", "no allocation of this process was recorded")
+    );
+    assert_eq!(history["commits"][3]["runs"], 0);
+    project.is_untouched();
+}

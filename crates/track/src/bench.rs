@@ -176,10 +176,8 @@ impl<'a> Bench<'a> {
             },
             Ended::Badly { reason, output } => {
                 let stage = if bundle.exists() { Stage::Command } else { Stage::Recording };
-                // The recording that `record` advises to look at is deleted.
-                let is_kept = |line: &&str| !line.starts_with("heaplab: next: ");
-                let output: Vec<&str> = output.lines().filter(is_kept).collect();
-                Outcome::Failed(failure(stage, &reason, &output.join("\n")))
+                let output = without_recording(&output, &bundle);
+                Outcome::Failed(failure(stage, &reason, &output))
             }
         }))
     }
@@ -188,8 +186,26 @@ impl<'a> Bench<'a> {
         let bundle = Bundle::open(bundle)?;
         let (selection, _) = select(&bundle, self.subject.process.as_deref(), &mut |_| {})?;
         let analysis = analyse(&bundle, selection, None, Vec::new(), &mut |_| {})?;
+        if analysis.profile.totals.allocations == 0 {
+            return Err("no allocation of this process was recorded".into());
+        }
         Ok(figures(&bundle, &analysis))
     }
+}
+
+/// A command's last lines without the sentence on its recording, which lies in the scratch folder
+/// and is deleted, and without the advice to look at it.
+fn without_recording(output: &str, bundle: &Path) -> String {
+    let name = bundle.file_name().unwrap_or_default().to_string_lossy();
+    let mut is_of_recording = false;
+    let is_kept = |line: &&str| {
+        is_of_recording |= line.starts_with("heaplab: recorded ");
+        let names_it = line.contains(&*name);
+        let is_kept = !is_of_recording && !names_it && !line.starts_with("heaplab: next: ");
+        is_of_recording &= !names_it;
+        is_kept
+    };
+    output.lines().filter(is_kept).collect::<Vec<_>>().join("\n")
 }
 
 fn failure(stage: Stage, reason: &str, output: &str) -> Failure {
