@@ -3,50 +3,49 @@
 //! Numbers that differ from run to run (process and thread ids, addresses) are equal for this, so
 //! that a process is compared with its successor.
 
+use crate::tree::nearest;
 use crate::{Report, Saved};
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 /// `after` less `before`. Reports without a difference are left out.
 pub fn between(before: &Saved, after: &Saved) -> Saved {
-    let (mut first, mut second) = (by_path(before), by_path(after));
+    let (first, mut second) = (by_path(before), by_path(after));
     let mut reports = Vec::new();
-    for (key, mut report) in std::mem::take(&mut first) {
+    for (key, (mut report, sum)) in first {
         match second.remove(&key) {
-            // Another kind or other units: a new report under an old name.
-            Some(other) if (other.kind, other.units) != (report.kind, report.units) => {
-                second.insert(key, other);
-                report.presence = Some(1);
-                report.amount = report.amount.saturating_neg();
+            Some((other, to)) if (other.kind, other.units) == (report.kind, report.units) => {
+                report.amount = nearest(to - sum);
             }
-            Some(other) => report.amount = other.amount.saturating_sub(report.amount),
-            None => {
+            other => {
+                // Another kind or other units: a new report under an old name.
+                second.extend(other.map(|other| (key, other)));
                 report.presence = Some(1);
-                report.amount = report.amount.saturating_neg();
+                report.amount = nearest(-sum);
             }
         }
         reports.push(report);
     }
-    reports.extend(second.into_values().map(|report| Report { presence: Some(2), ..report }));
+    let new = second.into_values();
+    reports.extend(new.map(|(report, sum)| Report {
+        presence: Some(2),
+        amount: nearest(sum),
+        ..report
+    }));
     reports.retain(|report| report.amount != 0);
     let mut difference = Saved::new(after.has_usable_size, reports);
     difference.said = after.said.clone();
     difference
 }
 
-fn by_path(saved: &Saved) -> BTreeMap<(String, String), Report> {
-    let mut all: BTreeMap<(String, String), Report> = BTreeMap::new();
+/// The first report of each path, and the sum of all.
+fn by_path(saved: &Saved) -> BTreeMap<(String, String), (Report, i128)> {
+    let mut all: BTreeMap<(String, String), (Report, i128)> = BTreeMap::new();
     for report in &saved.reports {
         let (process, path) = (steady(&report.process), steady(&report.path));
-        match all.entry((process.clone(), path.clone())) {
-            Entry::Vacant(vacant) => {
-                vacant.insert(Report { process, path, ..report.clone() });
-            }
-            Entry::Occupied(mut sum) => {
-                let sum = sum.get_mut();
-                sum.amount = sum.amount.saturating_add(report.amount);
-            }
-        }
+        let (_, sum) = all
+            .entry((process.clone(), path.clone()))
+            .or_insert_with(|| (Report { process, path, ..report.clone() }, 0));
+        *sum += i128::from(report.amount);
     }
     all
 }

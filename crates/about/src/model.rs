@@ -1,13 +1,14 @@
 //! What is shown: a process's explicit allocations as one tree, everything else as trees beside it,
 //! and in words what cannot be true.
 
-use crate::tree::{Growing, Node};
+use crate::tree::{Growing, Node, nearest};
 use crate::{Mark, Report, Saved};
 use heaplab_reporter::{Kind, Units};
 use heaplab_text::words;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
+const UNCLASSIFIED_PATH: &str = "explicit/heap-unclassified";
 const UNCLASSIFIED: &str = "What no reporter names: heap-allocated less all that is reported of kind \
                             heap. The allocator's rounding is in it where reporters count what was \
                             asked for.";
@@ -100,20 +101,21 @@ impl Model {
 fn process(name: &str, reports: &[&Report], is_difference: bool) -> Process {
     let mut warnings = Vec::new();
     let (mut tree, mut mixed) = (Growing::default(), Vec::new());
-    let (mut heap, mut allocated) = (0_i64, None::<i64>);
+    let (mut heap, mut allocated) = (0_i128, None::<i128>);
     for report in reports {
-        let Report { path, units, amount, description, presence, .. } = report;
+        let Report { path, units, description, presence, .. } = report;
+        let amount = i128::from(report.amount);
         if path == "heap-allocated" && *units == Units::Bytes {
-            allocated = Some(allocated.unwrap_or(0).saturating_add(*amount));
+            allocated = Some(allocated.unwrap_or(0) + amount);
         }
         let is_explicit = path.starts_with("explicit/");
         if is_explicit && report.kind == Kind::Heap {
-            heap = heap.saturating_add(*amount);
+            heap += amount;
         }
-        if is_explicit && *amount < 0 && !is_difference {
+        if is_explicit && amount < 0 && !is_difference {
             warnings.push(format!("{path} is negative: its reporter subtracts too much"));
         }
-        if !tree.add(path, *units, *amount, description, *presence) {
+        if !tree.add(path, *units, amount, description, *presence) {
             mixed.push(path.as_str());
         }
     }
@@ -128,9 +130,9 @@ fn process(name: &str, reports: &[&Report], is_difference: bool) -> Process {
     // In a difference, a total that stayed the same is not there.
     let total = allocated.or(is_difference.then_some(0));
     if let Some(total) = total {
-        let rest = total.saturating_sub(heap);
+        let rest = total - heap;
         if rest != 0 || !is_difference {
-            tree.add("explicit/heap-unclassified", Units::Bytes, rest, UNCLASSIFIED, None);
+            tree.add(UNCLASSIFIED_PATH, Units::Bytes, rest, UNCLASSIFIED, None);
         }
         warnings.extend(too_much(reports, total, rest).filter(|_| !is_difference));
     } else if heap > 0 {
@@ -140,27 +142,40 @@ fn process(name: &str, reports: &[&Report], is_difference: bool) -> Process {
                 .into(),
         );
     }
-    let mut roots = tree.grown();
+    let (mut roots, beyond) = tree.grown();
+    // What is wrong with heap-unclassified has been said.
+    warnings.extend(beyond.iter().filter(|path| *path != UNCLASSIFIED_PATH).map(|path| {
+        format!(
+            "{path}: its reports add up to more than 64 bits hold, which cannot be true; the \
+             nearest number is shown"
+        )
+    }));
     let explicit =
         roots.iter().position(|root| root.name == "explicit" && !root.children.is_empty());
     let explicit = explicit.map(|at| roots.remove(at));
     // Trees first, then single values by name, as about:memory.
     roots.sort_by(|a, b| (a.children.is_empty(), &a.name).cmp(&(b.children.is_empty(), &b.name)));
-    Process { name: name.into(), explicit, heap_allocated: allocated, other: roots, warnings }
+    Process {
+        name: name.into(),
+        explicit,
+        heap_allocated: allocated.map(nearest),
+        other: roots,
+        warnings,
+    }
 }
 
 /// Warns where reporters name more bytes than the heap has.
-fn too_much(reports: &[&Report], total: i64, rest: i64) -> impl Iterator<Item = String> {
-    let size = |amount: i64| words::bytes(amount.unsigned_abs());
+fn too_much(reports: &[&Report], total: i128, rest: i128) -> impl Iterator<Item = String> {
+    let size = |amount: i128| words::bytes(nearest(amount).unsigned_abs());
     let liars: Vec<String> = reports
         .iter()
         .filter(|report| report.path.starts_with("explicit/") && report.kind == Kind::Heap)
-        .filter(|report| report.amount > total)
+        .filter(|report| i128::from(report.amount) > total)
         .map(|report| {
             format!(
                 "{} says {}, but the allocator has given out only {}",
                 report.path,
-                size(report.amount),
+                size(report.amount.into()),
                 size(total)
             )
         })

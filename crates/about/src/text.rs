@@ -1,5 +1,6 @@
 //! The model in a terminal: amounts, percentages and the tree, the largest first.
 
+use crate::tree::nearest;
 use crate::{Mark, Model, Node, Process};
 use heaplab_reporter::Units;
 use heaplab_text::lines::{cut, one_line};
@@ -108,7 +109,7 @@ fn below(out: &mut Paint, model: &Model, node: &Node, whole: u64, indent: &str, 
     }
     if tiny > 0 {
         let rest = node.children.iter().filter(|child| !is_large(child));
-        let amount = rest.fold(0_i64, |sum, child| sum.saturating_add(child.amount));
+        let amount = nearest(rest.map(|child| i128::from(child.amount)).sum());
         let node = Node {
             name: format!("({tiny} tiny)"),
             amount,

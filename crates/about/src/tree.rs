@@ -75,10 +75,16 @@ impl Node {
     }
 }
 
-/// A tree while it grows.
+/// The sum if 64 bits hold it, else the nearest number that they hold.
+pub(crate) fn nearest(sum: i128) -> i64 {
+    sum.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+}
+
+/// A tree while it grows. Sums have 128 bits: reporters may lie, and a sum of 64 bits would depend
+/// on their order.
 #[derive(Debug, Default)]
 pub(crate) struct Growing {
-    own: i64,
+    own: i128,
     reports: u64,
     units: Option<Units>,
     description: String,
@@ -92,7 +98,7 @@ impl Growing {
         &mut self,
         path: &str,
         units: Units,
-        amount: i64,
+        amount: i128,
         description: &str,
         presence: Option<u8>,
     ) -> bool {
@@ -103,7 +109,7 @@ impl Growing {
                 return false;
             }
         }
-        node.own = node.own.saturating_add(amount);
+        node.own += amount;
         node.reports += 1;
         node.presence = presence;
         if node.description.is_empty() {
@@ -112,26 +118,41 @@ impl Growing {
         true
     }
 
-    /// What is directly below the root.
-    pub(crate) fn grown(self) -> Vec<Node> {
-        let mut children: Vec<(u64, Node)> = self
-            .children
-            .into_iter()
-            .map(|(name, child)| {
-                let node = child.node(name);
-                (node.weight(), node)
-            })
-            .collect();
-        children.sort_by(|(a, left), (b, right)| b.cmp(a).then_with(|| left.name.cmp(&right.name)));
-        children.into_iter().map(|(_, node)| node).collect()
+    /// What is directly below the root, and the paths whose sums 64 bits do not hold: of a path
+    /// and those around it the path alone.
+    pub(crate) fn grown(self) -> (Vec<Node>, Vec<String>) {
+        let mut beyond = Vec::new();
+        let (nodes, _) = self.below(&mut String::new(), &mut beyond);
+        (nodes, beyond)
     }
 
-    fn node(mut self, name: String) -> Node {
+    /// The children, and their sum.
+    fn below(self, path: &mut String, beyond: &mut Vec<String>) -> (Vec<Node>, i128) {
+        let (mut sum, before) = (0, path.len());
+        let mut children = Vec::with_capacity(self.children.len());
+        for (name, child) in self.children {
+            path.push_str(if before == 0 { "" } else { "/" });
+            path.push_str(&name);
+            let (node, amount) = child.node(name, path, beyond);
+            path.truncate(before);
+            sum += amount;
+            children.push((node.weight(), node));
+        }
+        children.sort_by(|(a, left), (b, right)| b.cmp(a).then_with(|| left.name.cmp(&right.name)));
+        (children.into_iter().map(|(_, node)| node).collect(), sum)
+    }
+
+    fn node(mut self, name: String, path: &mut String, beyond: &mut Vec<String>) -> (Node, i128) {
         let (own, reports, units) = (self.own, self.reports, self.units.unwrap_or(Units::Bytes));
         let (description, presence) = (std::mem::take(&mut self.description), self.presence);
-        let children = self.grown();
-        let amount = children.iter().fold(own, |sum, child| sum.saturating_add(child.amount));
-        Node {
+        let before = beyond.len();
+        let (children, below) = self.below(path, beyond);
+        let sum = own + below;
+        let amount = nearest(sum);
+        if i128::from(amount) != sum && beyond.len() == before {
+            beyond.push(path.clone());
+        }
+        let node = Node {
             name: name.replace('\\', "/"),
             amount,
             min: amount,
@@ -141,6 +162,7 @@ impl Growing {
             description,
             presence,
             children,
-        }
+        };
+        (node, sum)
     }
 }
