@@ -64,6 +64,7 @@ fn ask(pid: u32, question: &str, patience: Duration) -> Result<Saved, AboutError
     let mut connection = UnixStream::connect(path).map_err(|error| match error.kind() {
         _ if own != owner => AboutError::OfAnotherUser { pid, owner },
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => AboutError::NoReporters(pid),
+        ErrorKind::PermissionDenied => AboutError::NotPermitted(pid),
         _ => failed(error),
     })?;
     if own != owner {

@@ -24,6 +24,13 @@ pub enum AboutError {
         /// Its user.
         owner: u32,
     },
+    /// The kernel does not let this process look where the process's socket is.
+    #[error(
+        "process {0}: its files cannot be seen (/proc/{0}/root: permission denied), because it runs \
+         in a container, or with rights that heaplab does not have: run heaplab inside the same \
+         container and as the same user, or, to look from outside, with CAP_SYS_PTRACE"
+    )]
+    NotPermitted(u32),
     /// Nobody listens.
     #[error(
         "process {0} has no memory reporters: a program links heaplab-reporter, registers reporters \
