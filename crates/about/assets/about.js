@@ -13,10 +13,19 @@ document.addEventListener("click", event => {
   next();
 });
 
+// The names from the process inwards. They are not in the page a second time: deep paths would fill
+// it.
+function key(node) {
+  const names = [];
+  for (; node; node = node.parentElement.closest("details, section"))
+    names.push(node.querySelector("h2, .name").textContent);
+  return names.reverse().join("/");
+}
+
 document.addEventListener("toggle", event => {
-  const key = event.target.dataset?.key;
-  if (key && event.target.dataset.fresh === undefined) chosen.set(key, event.target.open);
-  delete event.target.dataset?.fresh;
+  if (event.target.tagName !== "DETAILS") return;
+  if (event.target.dataset.fresh === undefined) chosen.set(key(event.target), event.target.open);
+  delete event.target.dataset.fresh;
 }, true);
 
 async function next() {
@@ -38,7 +47,7 @@ async function next() {
       if (fresh) document.querySelector("header").append(fresh);
     }
     for (const node of main.querySelectorAll("details")) {
-      const open = chosen.get(node.dataset.key);
+      const open = chosen.size ? chosen.get(key(node)) : undefined;
       // A node that is open when it is made tells so later; that is no choice of the reader's.
       if (open ?? node.open) node.dataset.fresh = "";
       if (open !== undefined) node.open = open;

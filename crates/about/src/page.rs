@@ -15,7 +15,8 @@ pub const STYLE: &str = include_str!("../assets/about.css");
 const SCRIPT: &str = include_str!("../assets/about.js");
 /// Nodes below this share of their tree are closed at first.
 const OPEN_SHARE: f64 = 0.01;
-/// And so is what lies deeper.
+/// And so is what lies deeper. There, folders with nothing beside them are one row: a page of deep
+/// paths has no more than some rows for each report.
 const OPEN_DEPTH: usize = 6;
 
 /// The script of a served page.
@@ -106,12 +107,12 @@ fn section(out: &mut String, model: &Model, process: &Process) {
     sentences(out, &process.warnings);
     if let Some(explicit) = &process.explicit {
         out.push_str("<h3>Explicit allocations</h3>");
-        tree(out, model, explicit, &process.name);
+        tree(out, model, explicit);
     }
     if !process.other.is_empty() {
         out.push_str("<h3>Other measurements</h3>");
         for root in &process.other {
-            tree(out, model, root, &process.name);
+            tree(out, model, root);
         }
     }
     out.push_str("</section>");
@@ -123,41 +124,46 @@ fn sentences(out: &mut String, all: &[String]) {
     }
 }
 
-fn tree(out: &mut String, model: &Model, root: &Node, process: &str) {
+fn tree(out: &mut String, model: &Model, root: &Node) {
     out.push_str("<div class=\"tree\">");
-    node(out, model, root, root.weight(), process, 0);
+    node(out, model, root, root.weight(), 0);
     out.push_str("</div>");
 }
 
-fn node(out: &mut String, model: &Model, of: &Node, whole: u64, above: &str, depth: usize) {
+fn node(out: &mut String, model: &Model, of: &Node, whole: u64, depth: usize) {
+    let (name, of) = if depth < OPEN_DEPTH { (of.name.clone(), of) } else { folded(of) };
     if of.children.is_empty() {
-        push(
-            out,
-            format_args!(
-                "<div class=\"row\">{}</div>",
-                row(model, of, (depth > 0).then_some(whole))
-            ),
-        );
+        let row = row(model, &name, of, (depth > 0).then_some(whole));
+        push(out, format_args!("<div class=\"row\">{row}</div>"));
         return;
     }
-    let key = format!("{above}/{}", of.name);
     let is_open = depth < OPEN_DEPTH && of.weight() as f64 >= whole as f64 * OPEN_SHARE;
     push(
         out,
         format_args!(
-            "<details data-key=\"{}\"{}><summary class=\"row\">{}</summary><div class=\"below\">",
-            escaped(&one_line(&key)),
+            "<details{}><summary class=\"row\">{}</summary><div class=\"below\">",
             if is_open { " open" } else { "" },
-            row(model, of, Some(whole))
+            row(model, &name, of, Some(whole))
         ),
     );
     for child in &of.children {
-        node(out, model, child, whole, &key, depth + 1);
+        node(out, model, child, whole, depth + 1);
     }
     out.push_str("</div></details>");
 }
 
-fn row(model: &Model, node: &Node, whole: Option<u64>) -> String {
+/// The next node that is no folder with a single child, and the names up to it.
+fn folded(mut of: &Node) -> (String, &Node) {
+    let mut name = of.name.clone();
+    while let (0, [only]) = (of.reports, of.children.as_slice()) {
+        of = only;
+        name.push('/');
+        name.push_str(&of.name);
+    }
+    (name, of)
+}
+
+fn row(model: &Model, name: &str, node: &Node, whole: Option<u64>) -> String {
     let mut row = format!(
         "<span class=\"amount\">{}</span><span class=\"share\">{}</span>",
         amount(node, node.amount, model.is_difference),
@@ -167,8 +173,7 @@ fn row(model: &Model, node: &Node, whole: Option<u64>) -> String {
         let (min, max) = (amount(node, node.min, false), amount(node, node.max, false));
         push(&mut row, format_args!("<span class=\"range\">{min} to {max}</span>"));
     }
-    let (name, description) =
-        (escaped(&one_line(&node.name)), escaped(&one_line(&node.description)));
+    let (name, description) = (escaped(&one_line(name)), escaped(&one_line(&node.description)));
     push(&mut row, format_args!("<span class=\"name\" title=\"{description}\">{name}</span>"));
     if node.reports > 1 {
         let reports = words::plural(node.reports, "report");

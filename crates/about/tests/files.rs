@@ -86,14 +86,54 @@ fn a_reporter_that_lies_is_told() {
     assert!(twice.len() == 1 && twice[0].contains("200 bytes more"), "{twice:?}");
     let negative = warnings(vec![allocated(1000), heap("explicit/a", -5)]);
     assert_eq!(negative, ["explicit/a is negative: its reporter subtracts too much"]);
-    let huge =
-        vec![allocated(i64::MIN), heap("explicit/a", i64::MAX), heap("explicit/a", i64::MAX)];
-    assert!(!warnings(huge).is_empty(), "sums saturate");
     let mixed = warnings(vec![
         report("a/b", Kind::Other, Units::Bytes, 1),
         report("a/b/c", Kind::Other, Units::Count, 1),
     ]);
     assert!(mixed[0].starts_with("1 report counts something else"), "{mixed:?}");
+}
+
+#[test]
+fn sums_beyond_64_bits_are_told_and_do_not_depend_on_the_order() {
+    let mut reports = vec![
+        heap("explicit/a/b", i64::MAX),
+        allocated(10 << 20),
+        heap("explicit/a/b", i64::MAX),
+        heap("explicit/a/c", 5),
+    ];
+    let shown = |reports: &[Report]| Model::of(&Saved::new(true, reports.to_vec()));
+    let first = shown(&reports);
+    let process = &first.processes[0];
+    let explicit = process.explicit.as_ref().unwrap();
+    assert_eq!(explicit.amount, 10 << 20, "what the allocator says");
+    assert_eq!(explicit.child("a").unwrap().amount, i64::MAX);
+    assert_eq!(explicit.child("heap-unclassified").unwrap().amount, i64::MIN);
+    let beyond: Vec<&String> =
+        process.warnings.iter().filter(|said| said.contains("64 bits")).collect();
+    assert_eq!(
+        beyond,
+        ["explicit/a/b: its reports add up to more than 64 bits hold, which cannot be true; the \
+             nearest number is shown"]
+    );
+    for _ in 0..reports.len() {
+        reports.rotate_left(1);
+        assert_eq!(shown(&reports).processes[0].explicit, process.explicit);
+    }
+    let before = Saved::new(true, vec![heap("explicit/a/b", 7)]);
+    let after = difference::between(&before, &Saved::new(true, reports));
+    assert_eq!(after.reports[0].amount, i64::MAX);
+}
+
+#[test]
+fn a_page_of_deep_paths_is_proportional_to_their_bytes() {
+    let (paths, depth) = (400, 90);
+    let deep = |n: usize| (1..depth).map(|at| format!("/name{n}.{at}")).collect::<String>();
+    let reports: Vec<Report> =
+        (0..paths).map(|n| heap(&format!("explicit{}", deep(n)), 1 + n as i64)).collect();
+    let bytes: usize = reports.iter().map(|report| report.path.len()).sum();
+    let page = page::file(&Model::of(&Saved::new(true, reports)), "deep");
+    assert!(page.len() < 8 * bytes, "{} bytes of {bytes} of paths", page.len());
+    assert!(page.contains("name399.88/name399.89"));
 }
 
 #[test]
