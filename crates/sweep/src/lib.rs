@@ -16,6 +16,7 @@ mod jobs;
 pub mod node;
 pub mod plan;
 pub mod plot;
+mod progress;
 pub mod report;
 pub mod run;
 pub mod store;
@@ -24,5 +25,6 @@ pub mod text;
 
 pub use error::SweepError;
 pub use jobs::{Job, Work};
+pub use progress::Progress;
 pub use report::Report;
 pub use run::Sweep;

@@ -2,19 +2,21 @@
 
 use crate::node::Node;
 use crate::plan::Plan as Asked;
+use crate::progress::{Pace, Progress};
 use crate::store::{self, About, SpaceFile, TimeFile};
 use crate::{Job, SweepError, Work, jobs};
 use heaplab_experiment::plan::Plan;
 use heaplab_experiment::process::content_version;
 use heaplab_experiment::run::{self, Measured, write_json};
 use heaplab_experiment::summary::summarize;
-use heaplab_experiment::{CellRunner, Progress, many, prepare};
+use heaplab_experiment::{CellRunner, many, prepare};
 use heaplab_profile::choose;
 use heaplab_replay::Families;
 use heaplab_trace::bundle::Bundle;
 use heaplab_trace::program;
 use serde::Serialize;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// A plan whose bundles and heaps were found.
 #[derive(Debug)]
@@ -134,7 +136,8 @@ impl Sweep {
         Some(plan)
     }
 
-    /// Runs the `jobs` without a file in `folder`. Calls `report` before each cell.
+    /// Runs the `jobs` without a file in `folder`. Calls `report` before each cell, and after each
+    /// job.
     ///
     /// # Errors
     /// The folder holds another sweep or a file that heaplab did not write so, the plan lacks a
@@ -149,20 +152,42 @@ impl Sweep {
         mut report: impl FnMut(&Progress),
     ) -> Result<(), SweepError> {
         self.about.keep(folder)?;
-        let mut progress = Progress { done: 0, total: self.cells(jobs), now: String::new() };
+        let mut progress = Progress::of(jobs.len(), self.cells(jobs));
+        let mut missing = Vec::new();
         for job in jobs {
             let Some(plan) = self.plan(job) else { return Err(SweepError::NoJob(job.to_string())) };
-            let path = store::file(folder, job);
-            let done = progress.done + run::cells(&plan);
-            if !self.is_done(job, &plan, &path)? {
-                let mut tell = |now: String| {
-                    progress.now = format!("{}, {now}", job.workload);
-                    report(&progress);
-                    progress.done += 1;
-                };
-                self.run_one(job, &plan, &path, node, runner, &mut tell)?;
+            if self.is_done(job, &plan, &store::file(folder, job))? {
+                progress.had(run::cells(&plan));
+            } else {
+                missing.push(job);
             }
-            progress.done = done;
+        }
+        let mut pace = Pace::of(missing.iter().copied());
+        for job in missing {
+            let Some(plan) = self.plan(job) else { return Err(SweepError::NoJob(job.to_string())) };
+            let path = store::file(folder, job);
+            // Another machine may have run it meanwhile.
+            if self.is_done(job, &plan, &path)? {
+                pace.dropped(job);
+                progress.had(run::cells(&plan));
+                continue;
+            }
+            let (began, before) = (Instant::now(), progress.cells_done);
+            let mut tell = |now: String| {
+                progress.now = format!("{}, {now}", job.workload);
+                progress.left = pace.left(began.elapsed());
+                report(&progress);
+                progress.cells_done += 1;
+            };
+            self.run_one(job, &plan, &path, node, runner, &mut tell)?;
+            pace.finished(job, began.elapsed());
+            progress.cells_done = before;
+            progress.had(run::cells(&plan));
+            progress.now = format!("{job} in {:.1} s", began.elapsed().as_secs_f64());
+            progress.left = pace.left(Duration::ZERO);
+            progress.has_finished = true;
+            report(&progress);
+            progress.has_finished = false;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! A sweep from its plan to its report, on a machine whose times are known.
 
+use heaplab_experiment::CellRunner;
 use heaplab_experiment::results::{Measure, Outcome};
-use heaplab_experiment::{CellRunner, Progress};
 use heaplab_replay::{
     CellKind, CellReport, CellRequest, Families, Of, SpaceReport, SpaceSample, TimeReport,
 };
@@ -113,7 +113,7 @@ fn node(name: &str) -> Node {
 
 fn run(sweep: &Sweep, shard: (u32, u32), to: &Path, name: &str, on: &Machine) {
     let jobs: Vec<Job> = sweep.jobs(shard).collect();
-    sweep.run(&jobs, to, &node(name), on, |_: &Progress| ()).unwrap();
+    sweep.run(&jobs, to, &node(name), on, |_| ()).unwrap();
 }
 
 fn report(folders: &[&Path]) -> Report {

@@ -1,6 +1,6 @@
 //! `heaplab sweep`: many workloads on many heaps, by one machine or many.
 
-use crate::commands::{interrupted, own_file, replay};
+use crate::commands::{interrupted, own_file};
 use crate::{answer, heaps};
 use anyhow::Result;
 use clap::Subcommand;
@@ -8,12 +8,14 @@ use heaplab_experiment::own_heaps::cells;
 use heaplab_experiment::plan::shard;
 use heaplab_sweep::node::Node;
 use heaplab_sweep::plan::Plan;
-use heaplab_sweep::{Job, Report, Sweep, plot, table, text};
+use heaplab_sweep::{Job, Progress, Report, Sweep, plot, table, text};
 use heaplab_terminal::bus::{self, Mapped};
-use heaplab_terminal::{self as terminal, progress, whole_file};
+use heaplab_terminal::progress::{self, ProgressBar};
+use heaplab_terminal::{self as terminal, whole_file};
+use heaplab_text::words;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Arguments of `heaplab sweep`.
 #[derive(Debug, clap::Args)]
@@ -95,12 +97,12 @@ fn sweep(args: &Args, path: &Path) -> Result<ExitCode> {
         return list(&sweep, &asked, jobs, args.output.as_deref());
     };
     let jobs: Vec<Job> = jobs.collect();
-    let bar = replay::progress_bar(args.quiet);
+    let mut shown = Shown::of(args.quiet);
     let node = Node::this(args.node.as_deref());
     interrupted(|stop| {
         let runner = cells(executable, Duration::from_secs(asked.limit_s), Some(stop));
-        let done = sweep.run(&jobs, folder, &node, &runner, |now| replay::show_progress(&bar, now));
-        bar.finish_and_clear();
+        let done = sweep.run(&jobs, folder, &node, &runner, |now| shown.show(now));
+        shown.bar.finish_and_clear();
         done?;
         if args.shard.is_none() && args.job.is_empty() {
             let report = Report::read(std::slice::from_ref(folder), |_| ())?;
@@ -108,6 +110,43 @@ fn sweep(args: &Args, path: &Path) -> Result<ExitCode> {
         }
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// Shows how far a sweep is: a bar on a terminal; elsewhere a line when a job has finished, at most
+/// one a second.
+struct Shown {
+    bar: ProgressBar,
+    has_lines: bool,
+    last: Option<Instant>,
+}
+
+impl Shown {
+    fn of(is_quiet: bool) -> Shown {
+        let bar = progress::bar(is_quiet, 0, "{bar:15} {pos}/{len} cells, {wide_msg}");
+        let has_lines = !is_quiet && bar.is_hidden();
+        Shown { bar, has_lines, last: None }
+    }
+
+    fn show(&mut self, now: &Progress) {
+        let left = match now.left {
+            None => "time left unknown".into(),
+            // Hundredths of a second are no estimate's.
+            Some(left) if left.as_secs() < 120 => format!("{:.0} s left", left.as_secs_f64()),
+            Some(left) => format!("{} left", words::duration(left.as_nanos() as u64)),
+        };
+        let Progress { cells_done, cells, jobs_done, jobs, now: cell, .. } = now;
+        progress::show(
+            &self.bar,
+            (*cells_done).into(),
+            (*cells).into(),
+            &format!("{left}  {cell}"),
+        );
+        let is_time = self.last.is_none_or(|last| last.elapsed() >= Duration::from_secs(1));
+        if self.has_lines && now.has_finished && (is_time || jobs_done == jobs) {
+            eprintln!("heaplab: {jobs_done} of {jobs} jobs, {left}: {cell}");
+            self.last = Some(Instant::now());
+        }
+    }
 }
 
 /// Prints every job, or every job without a file in `folder`, while it looks for the next.
