@@ -2,6 +2,7 @@
 
 use heaplab_experiment::CellRunner;
 use heaplab_experiment::results::{Measure, Outcome};
+use heaplab_experiment::verdict::is_told;
 use heaplab_replay::{
     CellKind, CellReport, CellRequest, Families, Of, SpaceReport, SpaceSample, TimeReport,
 };
@@ -242,6 +243,29 @@ fn machines_that_differ_are_more_than_their_blocks() {
     assert!(time(&differ).nodes.unwrap().between > 0.3);
     let sentence = &alike.workloads[0].results.verdict[1];
     assert!(sentence.contains("over 3 machines that differ by"), "{sentence}");
+}
+
+#[test]
+fn a_time_within_the_drivers_own_has_no_ratio() {
+    let folder = tempfile::tempdir().unwrap();
+    let sweep = prepared(&plan(folder.path(), 12));
+    // glibc takes 100 ns an event more than the driver, jemalloc `ratio` times as much.
+    let run_on = |ratio: f64| {
+        let to = |part: u32| folder.path().join(format!("{part}-{ratio}"));
+        let folders: Vec<PathBuf> = (0..3).map(to).collect();
+        for (part, folder) in (0..3).zip(&folders) {
+            run(&sweep, (part, 3), folder, &part.to_string(), &Machine::of(ratio));
+        }
+        let report = Report::read(&folders, |_| ()).unwrap();
+        let results = &report.workloads[0].results;
+        let times =
+            results.comparisons.iter().filter(|compared| compared.measure == Measure::Time).count();
+        let said = "a: jemalloc takes less than the driver's own time lets tell (0.1 ns an event)";
+        let notes = report.notes.iter().filter(|note| note.starts_with(said)).count();
+        (is_told(results, "glibc"), is_told(results, "jemalloc"), times, notes)
+    };
+    assert_eq!(run_on(0.01), (true, true, 1, 0));
+    assert_eq!(run_on(0.0), (true, false, 0, 1));
 }
 
 #[test]
