@@ -88,9 +88,10 @@ COLD static const struct stack *stack_of(struct stack *own, struct stack *known,
     return to;
 }
 
-/* Forgets the thread's stacks and its last call stack. */
+/* Forgets the thread's stacks, its last call stack and its pass over the reporters. */
 static void forget_stacks(struct thread *t)
 {
+    t->pass.sp = 0;
     t->frame_count = t->check_count = 0;
     t->stack = t->own_stack = (struct stack){0};
     memset(t->stacks, 0, sizeof t->stacks);

@@ -340,7 +340,7 @@ ALWAYS_INLINE uint32_t node_at(struct thread *t, struct registers at, uint64_t w
     if (unlikely(!is_on(&t->stack, at.sp)) && !find_stack(t, at.sp))
         return lone_node(t, at.ip, words);
     bool guesses = t->stack.lasts && traces_pay(&t->traces);
-    uint32_t node = guesses ? traced(t, at) : 0;
+    uint32_t node = guesses ? traced(t, at, 0) : 0;
     if (likely(node)) {
         t->stamp = t->stamp ? t->stamp : counter();
         return node;

@@ -98,6 +98,12 @@ struct traces {
     struct follower *followers;
     uint32_t *of_nodes; /* the last trace of each node */
 };
+/* The pass over the memory reporters that a thread is in. */
+struct pass {
+    uintptr_t sp;    /* of the function that asks them; 0: in none */
+    uint32_t number; /* of the thread's last one */
+};
+
 /* A stack, or the mapping around it (bounds.c). */
 struct stack {
     uintptr_t start, end;
@@ -152,6 +158,7 @@ struct thread {
     struct known *known; /* 1 << known_bits places */
     uint32_t known_bits;
     struct traces traces;
+    struct pass pass; /* reports.c */
     uint32_t definitions; /* definitions so far */
     uint64_t stamp; /* of the current event and of its nodes */
     bool overwritten; /* a node of the kept stack was defined anew */

@@ -25,6 +25,10 @@
  * may leave any operation here half done: so a trace gets its name after its words are written, and
  * its room is taken before.
  *
+ * A pass over the memory reporters (reports.c) makes most of these words certain: frames outside of
+ * it wait for its end, so their words stay as they are. During a pass a trace whose words have all
+ * held once is proved by the words inside alone.
+ *
  * Only lasting stacks have traces (bounds.c): on others the readable words are not known. Stacks
  * that may end in young generated code have none either: only there a rule is not a function of the
  * address alone. */
@@ -38,7 +42,8 @@
 struct trace {
     struct registers at;
     struct node node;
-    uint32_t checks; /* a multiple of four */
+    uint32_t pass; /* all words have held during this pass; 0: none */
+    uint16_t checks, settled; /* multiples of four; the first `settled` hold until the pass ends */
     bool fp_matters;
     uint64_t values[]; /* then their places: words from sp, 16 bits each */
 };
@@ -48,17 +53,19 @@ ALWAYS_INLINE struct trace *trace_at(const struct traces *traces, uint32_t first
     return (struct trace *)(traces->words + (first & (traces->room - 1)));
 }
 
-ALWAYS_INLINE bool trace_holds(const struct trace *trace)
+/* Whether the words behind the first `settled` hold. */
+ALWAYS_INLINE bool trace_holds(const struct trace *trace, uint32_t settled)
 {
-    const uint64_t *stack = (const uint64_t *)trace->at.sp, *value = trace->values, *end = value + trace->checks;
-    for (const uint16_t *offset = (const uint16_t *)end; value < end; value += 4, offset += 4)
+    const uint64_t *stack = (const uint64_t *)trace->at.sp, *value = trace->values + settled, *end = trace->values + trace->checks;
+    for (const uint16_t *offset = (const uint16_t *)end + settled; value < end; value += 4, offset += 4)
         if ((stack[offset[0]] ^ value[0]) | (stack[offset[1]] ^ value[1]) | (stack[offset[2]] ^ value[2]) | (stack[offset[3]] ^ value[3]))
             return false;
     return true;
 }
 
-/* The node of the stack at `at` if the trace `first` matches, else 0. */
-ALWAYS_INLINE uint32_t trace_node(const struct thread *t, uint32_t first, struct registers at)
+/* The node of the stack at `at` if the trace `first` matches, else 0. `pass`: the thread's, 0: in
+   none. */
+ALWAYS_INLINE uint32_t trace_node(const struct thread *t, uint32_t first, struct registers at, uint32_t pass)
 {
     const struct traces *traces = &t->traces;
     const struct trace *trace = trace_at(traces, first);
@@ -69,7 +76,9 @@ ALWAYS_INLINE uint32_t trace_node(const struct thread *t, uint32_t first, struct
     const struct known *known = &t->known[trace->node.number - 1];
     if (known->definition != trace->node.definition || !known->key)
         return 0;
-    return likely(trace_holds(trace)) ? trace->node.number : 0;
+    if (pass && trace->pass != pass) /* a constant but in reports.c */
+        return 0;
+    return likely(trace_holds(trace, pass ? trace->settled : 0)) ? trace->node.number : 0;
 }
 
 /* The slot of the trace that followed the last one at `at`. */
@@ -80,7 +89,7 @@ ALWAYS_INLINE struct follower *follower(const struct traces *traces, struct regi
 }
 
 /* The node of the stack at `at` if the guess is right, else 0. */
-ALWAYS_INLINE uint32_t traced(struct thread *t, struct registers at)
+ALWAYS_INLINE uint32_t traced(struct thread *t, struct registers at, uint32_t pass)
 {
     struct follower guess = *follower(&t->traces, at);
     const char *trace = (const char *)trace_at(&t->traces, guess.first);
@@ -89,7 +98,7 @@ ALWAYS_INLINE uint32_t traced(struct thread *t, struct registers at)
     __builtin_prefetch(trace + 64);
     __builtin_prefetch(trace + 128);
     __builtin_prefetch(trace + 192);
-    uint32_t node = trace_node(t, guess.first, at);
+    uint32_t node = trace_node(t, guess.first, at, pass);
     if (likely(node))
         t->traces.last = guess.first;
     return node;
@@ -128,7 +137,7 @@ static uint32_t trace_make(struct thread *t, struct registers at)
             return 0;
     uint32_t first = trace_room(traces, words);
     struct trace *trace = trace_at(traces, first);
-    *trace = (struct trace){at, innermost->node, checks, innermost->fp_matters};
+    *trace = (struct trace){.at = at, .node = innermost->node, .checks = (uint16_t)checks, .fp_matters = innermost->fp_matters};
     uint16_t *offsets = (uint16_t *)(trace->values + checks);
     for (uint32_t i = 0; i < checks; i++) {
         const struct check *check = &from[i < count ? i : count - 1];
@@ -145,7 +154,7 @@ static __attribute__((noinline)) void trace_follows(struct thread *t, struct reg
 {
     struct traces *traces = &t->traces;
     uint32_t *of_node = &traces->of_nodes[(node ^ at.sp >> 4) & (((uint32_t)1 << traces->node_bits) - 1)], first = *of_node;
-    if (trace_node(t, first, at) != node && !(first = trace_make(t, at)))
+    if (trace_node(t, first, at, 0) != node && !(first = trace_make(t, at)))
         return;
     *of_node = first;
     *follower(traces, at) = (struct follower){first, node - 1};
@@ -176,6 +185,36 @@ ALWAYS_INLINE bool traces_pay(struct traces *traces)
     return true;
 #endif
     return likely((int32_t)--traces->left > 0) ? traces->are_tried : traces_judge(traces);
+}
+
+/* Settles the last stack's trace for the thread's pass, if it is that of the stack at `at`. Its
+ * outermost words come first. The last two of those outside of the pass stay compared: they are the
+ * return address and fp of the frame that asks the reporters, and show a stack that is not its. */
+static __attribute__((noinline)) void trace_settle(struct thread *t, struct registers at)
+{
+    const uintptr_t outside = t->pass.sp;
+    if (!t->stack.lasts || at.sp >= outside || !is_on(&t->stack, at.sp) || !is_on(&t->stack, outside))
+        return;
+    if (!trace_node(t, t->traces.last, at, 0))
+        return;
+    struct trace *trace = trace_at(&t->traces, t->traces.last);
+    const uint16_t *offsets = (const uint16_t *)(trace->values + trace->checks);
+    uint32_t count = 0;
+    while (count < trace->checks && at.sp + 8 * (uintptr_t)offsets[count] >= outside)
+        count++;
+    trace->settled = (uint16_t)(count > 2 ? (count - 2) & ~3u : 0);
+    signal_fence();
+    trace->pass = t->pass.number;
+}
+
+/* Whether stacks are guessed now. */
+ALWAYS_INLINE bool traces_are_tried(const struct traces *traces)
+{
+#ifdef TRACE_ALWAYS
+    (void)traces;
+    return true;
+#endif
+    return traces->are_tried;
 }
 
 /* Makes all traces invalid. */

@@ -5,7 +5,7 @@ mod drainer;
 mod machine;
 
 use drainer::{Drainer, Image, Options};
-use heaplab_preload::layout::ALLOC;
+use heaplab_preload::layout::{ALLOC, REPORT};
 use std::collections::HashSet;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -156,6 +156,37 @@ fn jq_and_python_stacks_are_those_of_libgcc() {
     if heaplab_oracle::has("python3") {
         let script = "import json, re, ssl, sqlite3; sqlite3.connect(':memory:').execute('create table t(x)'); json.dumps([{}] * 1000)";
         verify(64, Command::new("python3").args(["-c", script]), None);
+    }
+}
+
+#[test]
+fn reports_within_a_pass_have_the_stacks_of_libgcc() {
+    let ways: [(&[&str], u32, &str); 5] = [
+        (&[GUESSING], 64, "-fomit-frame-pointer"),
+        (&[GUESSING], 64, "-fno-omit-frame-pointer"),
+        (&[GUESSING], 8, "-fomit-frame-pointer"),
+        (&[], 64, "-fomit-frame-pointer"),
+        (FORGETFUL, 64, "-fomit-frame-pointer"),
+    ];
+    for machine in std::iter::once(machine::own()).chain(machine::aarch64()) {
+        // qemu takes half a minute for each way
+        let ways = if machine.is_emulated() { &ways[..1] } else { &ways };
+        for &(more, stack_depth, frames) in ways {
+            let options = Options { stack_depth, reports: true, ..Options::default() };
+            let object = machine.object(&[&[VERIFYING], more].concat());
+            let d = Drainer::with_preload(options, &object);
+            let program =
+                machine.compile(d.folder.path(), "passes.c", "passes", &[frames, "-rdynamic"]);
+            let mut command = machine.command(&program, &d.variables());
+            let image = verified(d, drainer::start(&mut command));
+            let reports = image.of_kind(REPORT).count();
+            let (same, traced) = (image.lost[VERIFY_SAME], image.lost[VERIFY_TRACED]);
+            assert!(reports > 3000, "{reports} reports");
+            assert!(
+                more != [GUESSING] || traced * 2 > same,
+                "{traced} of {same} stacks were told without a walk"
+            );
+        }
     }
 }
 

@@ -58,6 +58,11 @@ type ReportPass = unsafe extern "C" fn(u32);
 type ReportOnMark = unsafe extern "C" fn(extern "C" fn()) -> u32;
 type SetMark = unsafe extern "C" fn(*const c_char);
 
+/// A pass begins; the calling function itself runs the reporters and ends the pass, so that the
+/// recorder need not look at the stack outside of it for each block.
+const BEGINS: u32 = 1 | 2;
+const ENDS: u32 = 0;
+
 /// Report the block too; otherwise only measure it.
 const REPORTED: u32 = 1;
 /// The address may lie anywhere inside the block.
@@ -89,13 +94,13 @@ pub(crate) fn pass(run: impl FnOnce()) {
     let is_outermost = !IN_PASS.replace(true);
     if let Some(recorder) = recorder().filter(|_| is_outermost) {
         // SAFETY: takes any number.
-        unsafe { (recorder.pass)(1) };
+        unsafe { (recorder.pass)(BEGINS) };
     }
     run();
     if is_outermost {
         if let Some(recorder) = recorder() {
             // SAFETY: as above.
-            unsafe { (recorder.pass)(0) };
+            unsafe { (recorder.pass)(ENDS) };
         }
         IN_PASS.set(false);
     }

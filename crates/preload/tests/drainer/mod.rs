@@ -128,6 +128,8 @@ pub struct Options {
     pub mark_signal: u32,
     /// Keep the events, or only count them.
     pub keep: bool,
+    /// Record what memory reporters name.
+    pub reports: bool,
 }
 
 impl Default for Options {
@@ -138,6 +140,7 @@ impl Default for Options {
             first_ring_bytes: None,
             mark_signal: 0,
             keep: true,
+            reports: false,
         }
     }
 }
@@ -249,6 +252,7 @@ impl Drainer {
             first_ring_bytes: options.first_ring_bytes.unwrap_or(options.ring_bytes),
             nested_bytes: (options.ring_bytes / 4).max(16 << 10),
             mark_signal: options.mark_signal,
+            flags: if options.reports { CONTROL_REPORTS.into() } else { 0.into() },
             drainer_pid: std::process::id(),
             origin_counter: counter(),
             origin_ns: now_ns(),

@@ -68,6 +68,11 @@ fn runs(program: &str) -> bool {
 }
 
 impl Machine {
+    /// Whether its programs run in an emulator, slowly.
+    pub fn is_emulated(&self) -> bool {
+        self.emulator.is_some()
+    }
+
     /// The recorder's object for it.
     pub fn preload(&self) -> Vec<u8> {
         if self.emulator.is_none() {
