@@ -49,6 +49,9 @@ pub enum OwnError {
 /// # Errors
 /// Standard input holds no request. The report has the heap's own errors.
 pub fn serve(families: &Families) -> Result<(), OwnError> {
+    // Started by a descriptor, the process has the descriptor's number as its name.
+    // SAFETY: the name ends in a zero byte.
+    unsafe { libc::prctl(libc::PR_SET_NAME, c"heaplab-cell".as_ptr()) };
     let mut question = String::new();
     std::io::stdin().read_to_string(&mut question)?;
     let request: CellRequest = serde_json::from_str(&question)?;

@@ -4,13 +4,17 @@
 //! libraries: allocators read a dozen variables, and even the environment's length moves the stack.
 //! It gets the replay program as an open file. A path's length would move glibc's heap, which the
 //! cell itself uses too, and a workload in a folder with a longer name would need another page.
+//! The same holds for the executable's path, which the kernel puts above the stack: a cell is started
+//! by a descriptor. What differs between the cells of two heaps is padded to whole pages.
 //! Space cells run without address space randomisation, so that two of them lay out memory alike.
 //! Time cells run with it, so that no single layout's luck decides.
 
 use heaplab_replay::{CellKind, CellReport, CellRequest};
-use std::fs::File;
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -50,6 +54,10 @@ pub struct Processes<'a> {
 pub const KEPT: [&str; 1] = ["LD_LIBRARY_PATH"];
 /// Number of the open replay program in a cell's process: higher than heaplab's own descriptors.
 const PROGRAM_DESCRIPTOR: i32 = 63;
+/// Number of the open executable.
+const EXECUTABLE_DESCRIPTOR: i32 = 62;
+/// The variable that fills the page of arguments and environment.
+const PADDING: &str = "HEAPLAB_LAYOUT";
 /// Longest kept text of a cell's standard error.
 const ERROR_BYTES_MAX: u64 = 64 * 1024;
 
@@ -59,8 +67,16 @@ impl CellRunner for Processes<'_> {
         request: &CellRequest,
         environment: &[(String, String)],
     ) -> Result<CellReport, String> {
-        let mut command = Command::new(&self.executable);
+        let not_started =
+            |error| format!("{} cannot be started: {error}", self.executable.display());
+        let executable = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_PATH)
+            .open(&self.executable)
+            .map_err(not_started)?;
+        let mut command = Command::new(format!("/proc/self/fd/{EXECUTABLE_DESCRIPTOR}"));
         command
+            .arg0(self.executable.file_name().unwrap_or(self.executable.as_os_str()))
             .args(&self.arguments)
             .env_clear()
             .stdin(Stdio::piped())
@@ -68,15 +84,22 @@ impl CellRunner for Processes<'_> {
             .stderr(Stdio::piped());
         command.envs(KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
         command.envs(environment.iter().map(|(name, value)| (name, value)));
+        command.env(PADDING, padding(&self.executable, &command));
         let program = File::open(&request.program)
             .map_err(|error| format!("{} cannot be opened: {error}", request.program.display()))?;
         let is_laid_out_alike = matches!(request.kind, CellKind::Space | CellKind::Verify);
-        let descriptor = program.as_raw_fd();
-        // SAFETY: dup2 and personality are system calls and nothing else, which is allowed between
-        // fork and exec; `program` is open until after the spawn.
+        let (descriptor, own) = (program.as_raw_fd(), executable.as_raw_fd());
+        // SAFETY: fcntl, dup2 and personality are system calls and nothing else, which is allowed between
+        // fork and exec; both files are open until after the spawn.
         unsafe {
             command.pre_exec(move || {
-                if libc::dup2(descriptor, PROGRAM_DESCRIPTOR) < 0 {
+                // Either may have the other's number.
+                let above = PROGRAM_DESCRIPTOR + 1;
+                let own = libc::fcntl(own, libc::F_DUPFD_CLOEXEC, above);
+                let descriptor = libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, above);
+                if libc::dup2(descriptor, PROGRAM_DESCRIPTOR) < 0
+                    || libc::dup2(own, EXECUTABLE_DESCRIPTOR) < 0
+                {
                     return Err(std::io::Error::last_os_error());
                 }
                 if is_laid_out_alike {
@@ -91,10 +114,8 @@ impl CellRunner for Processes<'_> {
             program: format!("/proc/self/fd/{PROGRAM_DESCRIPTOR}").into(),
             ..request.clone()
         };
-        let child = command
-            .spawn()
-            .map_err(|error| format!("{} cannot be started: {error}", self.executable.display()))?;
-        drop(program);
+        let child = command.spawn().map_err(not_started)?;
+        drop((program, executable));
         let question = serde_json::to_vec(&request).map_err(|error| error.to_string())?;
         let (status, output, errors) = self.converse(child, &question)?;
         match serde_json::from_slice::<CellReport>(&output) {
@@ -107,6 +128,18 @@ impl CellRunner for Processes<'_> {
     fn is_stopped(&self) -> bool {
         self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
+}
+
+/// So many letters that arguments and environment fill whole pages, pointers to them included.
+fn padding(executable: &Path, command: &Command) -> String {
+    const PAGE: usize = 4096;
+    let name = executable.file_name().map_or(0, OsStr::len);
+    let arguments = command.get_args().map(|argument| argument.len() + 1);
+    let variables = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    let variables = variables.map(|(name, value)| name.len() + value.len() + 2);
+    let bytes: usize = arguments.chain(variables).map(|bytes| bytes + size_of::<*const u8>()).sum();
+    let all = name + bytes + PADDING.len() + 2;
+    "x".repeat(all.next_multiple_of(PAGE) - all)
 }
 
 impl Processes<'_> {
@@ -263,6 +296,21 @@ mod tests {
         let report =
             ask(r#"cat >/dev/null; [ -z "$HOME" ] && echo "{\"canary\":{\"ns\":$KNOB}}""#, 600);
         assert_eq!(report, Ok(CellReport::Canary { ns: 3 }));
+    }
+
+    #[test]
+    fn arguments_and_environment_fill_pages() {
+        let all = |executable: &str, value: &str| {
+            let mut command = Command::new(executable);
+            command.arg("--cell").env_clear().env("KNOB", value);
+            let padding = padding(Path::new(executable), &command).len();
+            let name = executable.rsplit('/').next().unwrap().len();
+            name + "--cell".len() + value.len() + padding
+        };
+        let short = all("/a/heaplab", "1");
+        assert_eq!(short, all("/a/longer/folder/heaplab", "1"));
+        assert_eq!(short, all("/a/another-name", "a longer value"));
+        assert_eq!(short + 4096, all("/a/heaplab", &"x".repeat(4096)));
     }
 
     #[test]
