@@ -4,8 +4,8 @@
 //! libraries: allocators read a dozen variables, and even the environment's length moves the stack.
 //! It gets the replay program as an open file. A path's length would move glibc's heap, which the
 //! cell itself uses too, and a workload in a folder with a longer name would need another page.
-//! The same holds for the executable's path, which the kernel puts above the stack: a cell is started
-//! by a descriptor. What differs between the cells of two heaps is padded to whole pages.
+//! The same holds for the executable's path, which the kernel puts above the stack: a cell is
+//! started by a descriptor. What differs between the cells of two heaps is padded to whole pages.
 //! Space cells run without address space randomisation, so that two of them lay out memory alike.
 //! Time cells run with it, so that no single layout's luck decides.
 
@@ -89,8 +89,8 @@ impl CellRunner for Processes<'_> {
             .map_err(|error| format!("{} cannot be opened: {error}", request.program.display()))?;
         let is_laid_out_alike = matches!(request.kind, CellKind::Space | CellKind::Verify);
         let (descriptor, own) = (program.as_raw_fd(), executable.as_raw_fd());
-        // SAFETY: fcntl, dup2 and personality are system calls and nothing else, which is allowed between
-        // fork and exec; both files are open until after the spawn.
+        // SAFETY: fcntl, dup2 and personality are system calls and nothing else, which is allowed
+        // between fork and exec; both files are open until after the spawn.
         unsafe {
             command.pre_exec(move || {
                 // Either may have the other's number.

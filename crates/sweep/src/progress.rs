@@ -1,7 +1,7 @@
 //! How far a sweep is, and how long the rest takes.
 //!
-//! Blocks of one workload take equally long, those of two may differ a hundredfold. So the time left
-//! is that of every missing job by the finished jobs of its own workload, not by all.
+//! Blocks of one workload take equally long, those of two may differ a hundredfold. So the time
+//! left is that of every missing job by the finished jobs of its own workload, not by all.
 
 use crate::{Job, Work};
 use std::collections::HashMap;
