@@ -40,8 +40,8 @@ pub struct Fitted {
     /// The curve and its fitted points.
     pub curve: Resampled<Option<Curve>>,
     points: Vec<Point>,
-    /// The standard errors of the points, as shares of their time and space.
-    noise: (f64, f64),
+    /// The standard errors of each point, as shares of its time and space; `None`: unknown.
+    noise: Option<Vec<(f64, f64)>>,
     fits: bool,
     edge: Resampled<Edge>,
     /// Whether time differs between settings, beyond the noise.
@@ -61,31 +61,50 @@ fn spread(values: impl ExactSizeIterator<Item = f64> + Clone) -> f64 {
 /// Fits a curve to the cells at `indices`, and decides whether the fit is good enough to use.
 pub fn fit(samples: &Samples, indices: &[usize]) -> (Fitted, CurveResult) {
     let values: Vec<_> = indices.iter().map(|index| samples.of(samples.cells[*index])).collect();
-    let error = |of: fn(&Point) -> f64| {
-        let errors = indices
-            .iter()
-            .filter_map(|index| samples.points.error(|all| all[*index].as_ref().map(of)));
-        root_mean_square(&errors.collect::<Vec<_>>())
+    let error = |index: usize, of: fn(&Point) -> f64| {
+        samples.steady.error(|all| all[index].as_ref().map(of))
     };
+    let known = indices.iter().copied().filter(|index| samples.points.whole[*index].is_some());
+    let noise = known
+        .map(|index| Some((error(index, |point| point.time)?, error(index, |point| point.space)?)))
+        .collect();
+    // A setting that another one beats surely is no part of the variant's edge.
+    let on_edge: Vec<usize> = indices
+        .iter()
+        .copied()
+        .filter(|index| dominating(samples, *index, indices).is_none())
+        .collect();
+    let edge = Edge::each(samples.points.map(|points: &Points| -> Vec<Point> {
+        on_edge.iter().filter_map(|index| points[*index]).collect()
+    }));
     let chosen = samples.points.map(|points: &Points| -> Vec<Point> {
         indices.iter().filter_map(|index| points[*index]).collect()
     });
-    let noise = (error(|point| point.time), error(|point| point.space));
-    fit_points(&chosen, noise, effect::is_seen_in(&values, |point| point.time))
+    fit_points(&chosen, noise, edge, effect::is_seen_in(&values, |point| point.time))
 }
 
 /// Fits a curve to points that are the same in every run: counts instead of times.
 pub fn fit_exact(points: Vec<Point>) -> (Fitted, CurveResult) {
-    fit_points(&Resampled::exact(points), (0.0, 0.0), true)
+    let is_beaten = |point: &Point| {
+        points
+            .iter()
+            .any(|other| other != point && other.time <= point.time && other.space <= point.space)
+    };
+    let edge = points.iter().copied().filter(|point| !is_beaten(point)).collect();
+    let edge = Edge::each(Resampled::exact(edge));
+    fit_points(&Resampled::exact(points), None, edge, true)
 }
 
 fn fit_points(
     points: &Resampled<Vec<Point>>,
-    noise: (f64, f64),
+    noise: Option<Vec<(f64, f64)>>,
+    edge: Resampled<Edge>,
     has_times: bool,
 ) -> (Fitted, CurveResult) {
-    let curve = points.map(|points| Curve::fit(points));
-    let edge = points.map(|points| Edge::new(points.iter().copied()));
+    let whole = Curve::fit(&points.whole);
+    // The parameters of another method mean something else.
+    let is_like = |curve: &Curve| whole.is_some_and(|whole| whole.method == curve.method);
+    let curve = points.map(|points| Curve::fit(points).filter(is_like));
     let points = points.whole.clone();
     let mut fitted = Fitted { curve, points, noise, fits: false, edge, has_times };
     let reason = fitted.reason_against();
@@ -161,21 +180,29 @@ impl Fitted {
     fn too_far_off(&self, curve: &Curve) -> Option<String> {
         let percent = |share: f64| format!("{:.0} %", share * 100.0);
         let (time, space) = curve.residuals(&self.points);
-        let spread = |of: fn(&Point) -> f64| spread(self.points.iter().map(of));
+        // Points that the curve leaves out explain nothing.
+        let is_placed = |nth: &usize| curve.place(&self.points[*nth]).is_some();
+        let placed: Vec<usize> = (0..self.points.len()).filter(is_placed).collect();
+        let noise = |of: fn(&(f64, f64)) -> f64| {
+            let errors = self.noise.as_ref()?;
+            Some(root_mean_square(&placed.iter().map(|nth| of(&errors[*nth])).collect::<Vec<_>>()))
+        };
+        let spread =
+            |of: fn(&Point) -> f64| spread(placed.iter().map(|nth| of(&self.points[*nth])));
         for (what, left, most, noise, all) in [
-            ("time", time, TIME_RESIDUAL_MAX, self.noise.0, spread(|point| point.time)),
-            ("space", space, SPACE_RESIDUAL_MAX, self.noise.1, spread(|point| point.space)),
+            ("time", time, TIME_RESIDUAL_MAX, noise(|one| one.0), spread(|point| point.time)),
+            ("space", space, SPACE_RESIDUAL_MAX, noise(|one| one.1), spread(|point| point.space)),
         ] {
-            if left > most && left > NOISE_FACTOR * noise {
-                return Some(format!(
-                    "points lie {} of their {what} off it, and noise explains {} of that",
-                    percent(left),
-                    percent(noise)
-                ));
+            let error = noise.unwrap_or(0.0);
+            if left > most && left > NOISE_FACTOR * error {
+                let known = noise.map_or(String::new(), |noise| {
+                    format!(", and their standard error is {}", percent(noise))
+                });
+                return Some(format!("points lie {} of their {what} off it{known}", percent(left)));
             }
             // What noise explains is no shape that the curve lacks.
             let (left_square, all_square) =
-                (left.powi(2) - noise.powi(2), all.powi(2) - noise.powi(2));
+                (left.powi(2) - error.powi(2), all.powi(2) - error.powi(2));
             if left_square > 0.0 && left_square > UNEXPLAINED_MAX * all_square {
                 return Some(format!(
                     "it explains less than half of how the points' {what} differs: they lie {} off it, and {} off their mean",
@@ -254,6 +281,9 @@ fn ratio(
         };
         over(common, method, &baseline.curve.paired(&other.curve), logarithm)
     } else {
+        if baseline.points.len().min(other.points.len()) < 2 {
+            return Err("fewer than two settings of one of them ran");
+        }
         if !baseline.has_times || !other.has_times {
             return Err("time does not differ between settings beyond the noise");
         }
@@ -314,8 +344,7 @@ pub fn dominating(samples: &Samples, index: usize, others: &[usize]) -> Option<u
         return None;
     }
     let points = samples.points.whole.iter().flatten().count();
-    // Of two points at most one is better.
-    let chance = FALSE_CLAIM / (points * points.saturating_sub(1) / 2).max(1) as f64;
+    let chance = FALSE_CLAIM / (points * points.saturating_sub(1)).max(1) as f64;
     let is_less = |other: usize, value: fn(&Point) -> f64| {
         is_below(&samples.logarithms(other, index, value), (1.0 - LESS_BY).ln(), chance)
     };
@@ -327,7 +356,7 @@ pub fn dominating(samples: &Samples, index: usize, others: &[usize]) -> Option<u
 }
 
 /// Whether the mean of `values` is below `bound`, by a t test that errs with this chance.
-fn is_below(values: &[f64], bound: f64, chance: f64) -> bool {
+pub fn is_below(values: &[f64], bound: f64, chance: f64) -> bool {
     let count = values.len() as f64;
     if values.len() < DOMINATION_BLOCKS_MIN {
         return false;

@@ -17,8 +17,14 @@ pub struct Point {
     pub time: f64,
     /// Bytes.
     pub space: f64,
-    /// Bytes of garbage a collection.
+    /// Bytes of garbage a collection; infinite: too few collections for a mean.
     pub garbage: Option<f64>,
+}
+
+impl Point {
+    fn finite_garbage(&self) -> Option<f64> {
+        self.garbage.filter(|garbage| garbage.is_finite())
+    }
 }
 
 /// The method of a fit.
@@ -55,7 +61,7 @@ impl Curve {
     /// a collection has none.
     pub fn fit(points: &[Point]) -> Option<Curve> {
         let told: Vec<(f64, Point)> =
-            points.iter().filter_map(|point| Some((point.garbage?, *point))).collect();
+            points.iter().filter_map(|point| Some((point.finite_garbage()?, *point))).collect();
         match points.len() {
             _ if told.len() >= POINTS_MIN => Curve::by_halves(&told),
             POINTS_MIN.. => Curve::directly(points),
@@ -126,7 +132,7 @@ impl Curve {
     pub fn place(&self, point: &Point) -> Option<(f64, f64)> {
         match self.method {
             Method::Halves => {
-                let garbage = point.garbage?;
+                let garbage = point.finite_garbage()?;
                 Some((self.a + self.k / garbage, self.c + self.m * garbage))
             }
             Method::Hyperbola => Some((point.time, self.space_at(point.time)?)),

@@ -2,25 +2,42 @@
 //! within a space. It compares variants whose points no curve describes: most generational
 //! collectors, and ranges that end before the curve bends.
 //!
-//! Between neighbouring settings the edge follows a straight line of logarithms, so that the ratio
-//! of two edges does not depend on the unit. Beyond a variant's points nothing is known, so ranges
-//! end there.
+//! Along the settings space rises and time falls, or the reverse. Where noise breaks this order,
+//! neighbours become their mean (isotonic regression by pooling adjacent violators; Ayer and others
+//! 1955): the least of noisy points would lie below the truth, the more so the noisier. Between
+//! neighbours the edge follows a straight line of logarithms, so that the ratio of two edges does
+//! not depend on the unit. Beyond a variant's points nothing is known, so ranges end there.
 
 use crate::fit::Point;
+use crate::sample::Resampled;
 
 /// The axis of time in [`Edge`].
 pub const TIME: usize = 0;
 /// The axis of space in [`Edge`].
 pub const SPACE: usize = 1;
 
-/// Logarithms of time and space of a variant's settings, in the order of settings.
+/// Logarithms of time and space along the edge, space rising and time falling.
 #[derive(Clone, Debug)]
 pub struct Edge(Vec<[f64; 2]>);
 
 impl Edge {
-    /// The edge of these points.
-    pub fn new(points: impl IntoIterator<Item = Point>) -> Edge {
-        Edge(points.into_iter().map(|point| [point.time.ln(), point.space.ln()]).collect())
+    /// The edges of all resamplings of these points, which are in the order of settings. The whole
+    /// decides in which direction space rises.
+    pub fn each(points: Resampled<Vec<Point>>) -> Resampled<Edge> {
+        let rises = |pair: &[Point]| pair[1].space.total_cmp(&pair[0].space) as i32;
+        let is_rising = points.whole.windows(2).map(rises).sum::<i32>() >= 0;
+        points.map(|points| Edge::new(points, is_rising))
+    }
+
+    fn new(points: &[Point], is_rising: bool) -> Edge {
+        let mut ordered: Vec<&Point> = points.iter().collect();
+        if !is_rising {
+            ordered.reverse();
+        }
+        let times: Vec<f64> = ordered.iter().map(|point| -point.time.ln()).collect();
+        let spaces: Vec<f64> = ordered.iter().map(|point| point.space.ln()).collect();
+        let both = rising(&times).into_iter().zip(rising(&spaces));
+        Edge(both.map(|(time, space)| [-time, space]).collect())
     }
 
     /// The logarithm of the least value of the other axis within `place` of `axis`. To the left of
@@ -47,29 +64,50 @@ impl Edge {
     }
 }
 
+/// The nearest values that never fall.
+fn rising(values: &[f64]) -> Vec<f64> {
+    let mut pools: Vec<(f64, usize)> = Vec::new();
+    for value in values {
+        let mut pool = (*value, 1);
+        while let Some(last) = pools.pop_if(|last| last.0 > pool.0) {
+            let count = last.1 + pool.1;
+            pool = ((last.0 * last.1 as f64 + pool.0 * pool.1 as f64) / count as f64, count);
+        }
+        pools.push(pool);
+    }
+    pools.iter().flat_map(|(mean, count)| std::iter::repeat_n(*mean, *count)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn edge(points: &[(f64, f64)]) -> Edge {
-        Edge::new(points.iter().map(|(time, space)| Point {
-            time: *time,
-            space: *space,
-            garbage: None,
-        }))
+        let point =
+            |(time, space): &(f64, f64)| Point { time: *time, space: *space, garbage: None };
+        Edge::each(Resampled::exact(points.iter().map(point).collect())).whole
     }
 
     #[test]
-    fn the_edge_passes_by_points_that_are_worse_than_others() {
-        let edge = edge(&[(8.0, 1.0), (4.0, 2.0), (5.0, 3.0), (1.0, 8.0)]);
-        let within = |axis, place| edge.least(axis, place).unwrap().exp();
-        assert!((within(TIME, 16.0) - 1.0).abs() < 1e-9, "nothing is less than the least");
-        assert!((within(TIME, 32_f64.sqrt()) - 2_f64.sqrt()).abs() < 1e-9, "halfway");
-        assert!((within(TIME, 4.0) - 2.0).abs() < 1e-9);
-        assert!(within(TIME, 5.0) < 2.0, "the point (5, 3) is worse than the line beside it");
-        assert!((within(TIME, 0.5) - 8.0).abs() < 1e-9, "left of all points the leftmost counts");
-        assert!((within(SPACE, 2.0) - 4.0).abs() < 1e-9);
-        assert_eq!(edge.range(TIME).map(|(from, to)| (from.round(), to.round())), Some((1.0, 8.0)));
-        assert_eq!((Edge::new([]).least(TIME, 1.0), Edge::new([]).range(SPACE)), (None, None));
+    fn the_edge_is_the_least_within_a_time_or_a_space() {
+        for points in [[(8.0, 1.0), (4.0, 2.0), (1.0, 8.0)], [(1.0, 8.0), (4.0, 2.0), (8.0, 1.0)]] {
+            let edge = edge(&points);
+            let within = |axis, place| edge.least(axis, place).unwrap().exp();
+            assert!((within(TIME, 16.0) - 1.0).abs() < 1e-9, "nothing is less than the least");
+            assert!((within(TIME, 32_f64.sqrt()) - 2_f64.sqrt()).abs() < 1e-9, "halfway");
+            assert!((within(TIME, 4.0) - 2.0).abs() < 1e-9);
+            assert!((within(TIME, 0.5) - 8.0).abs() < 1e-9, "left of all the leftmost counts");
+            assert!((within(SPACE, 2.0) - 4.0).abs() < 1e-9);
+            let (from, to) = edge.range(TIME).unwrap();
+            assert!((from - 1.0).abs() < 1e-9 && (to - 8.0).abs() < 1e-9);
+        }
+        assert_eq!((edge(&[]).least(TIME, 1.0), edge(&[]).range(SPACE)), (None, None));
+    }
+
+    #[test]
+    fn what_breaks_the_order_becomes_a_mean() {
+        assert_eq!(rising(&[1.0, 3.0, 2.0, 5.0, 4.0, 3.0]), [1.0, 2.5, 2.5, 4.0, 4.0, 4.0]);
+        assert_eq!(rising(&[3.0, 2.0, 1.0]), [2.0; 3]);
+        assert!(rising(&[]).is_empty());
     }
 }

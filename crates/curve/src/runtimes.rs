@@ -57,6 +57,13 @@ impl Collections {
             .then(|| self.collected_bytes as f64 / self.cycles as f64)
     }
 
+    /// The same, and infinitely much if there are too few cycles: more than any mean. `None`: no
+    /// garbage is known.
+    pub fn garbage_or_more(&self) -> Option<f64> {
+        let is_few = self.cycles < CYCLES_MIN;
+        if is_few { Some(f64::INFINITY) } else { self.garbage_a_cycle() }
+    }
+
     fn add(&mut self, collected_bytes: u64) {
         self.cycles += 1;
         self.collected_bytes = self.collected_bytes.saturating_add(collected_bytes);

@@ -85,14 +85,6 @@ impl<T> Resampled<T> {
         let square = drawn.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
         (count > 0.0).then(|| square.sqrt() / whole)
     }
-
-    /// Share of resamplings for which `holds` is true; 1 or 0 with one block.
-    pub fn share(&self, holds: impl Fn(&T) -> bool) -> f64 {
-        match self.drawn.len() {
-            0 => f64::from(u8::from(holds(&self.whole))),
-            count => self.drawn.iter().filter(|each| holds(each)).count() as f64 / count as f64,
-        }
-    }
 }
 
 /// Every measurement by cell and block.
@@ -106,6 +98,8 @@ pub struct Samples {
     steadied: Vec<Vec<Option<Point>>>,
     /// The points of all cells.
     pub points: Resampled<Points>,
+    /// The same without the blocks' own speeds, which are no noise between points.
+    pub steady: Resampled<Points>,
 }
 
 /// A measurement's place on the plane.
@@ -121,7 +115,7 @@ pub fn point_of(plan: &Plan, measure: &Measure) -> Point {
         SpaceMeasure::Committed => measure.committed_bytes.unwrap_or(0),
     };
     // CPU time is counted in steps: zero means less than one step.
-    let garbage = measure.collections.and_then(|collections| collections.garbage_a_cycle());
+    let garbage = measure.collections.and_then(|collections| collections.garbage_or_more());
     Point { time: ns.max(1_000) as f64 / 1e9, space: bytes.max(1) as f64, garbage }
 }
 
@@ -141,18 +135,20 @@ impl Samples {
         let speeds = Speeds::of(&values, count);
         let steadied = speeds.without(&values);
         let mut random = Random(plan.settings.seed ^ 0x6375_7276_6573);
-        let drawn = (0..if count > 1 { RESAMPLES } else { 0 }).map(|_| {
-            let chosen: Vec<usize> =
-                (0..count).map(|_| random.below(count as u64) as usize).collect();
-            points_of(&steadied, &chosen, speeds.median(&chosen))
-        });
-        let all: Vec<usize> = (0..count).collect();
-        let points = Resampled {
-            drawn: drawn.collect(),
-            whole: points_of(&steadied, &all, speeds.median(&all)),
-            tail: tail(plan.settings.confidence, count),
+        let draw = |_| (0..count).map(|_| random.below(count as u64) as usize).collect();
+        let chosen: Vec<Vec<usize>> =
+            (0..if count > 1 { RESAMPLES } else { 0 }).map(draw).collect();
+        let resampled = |speed: &dyn Fn(&[usize]) -> f64| {
+            let of = |chosen: &[usize]| points_of(&steadied, chosen, speed(chosen));
+            Resampled {
+                drawn: chosen.iter().map(|chosen| of(chosen)).collect(),
+                whole: of(&(0..count).collect::<Vec<_>>()),
+                tail: tail(plan.settings.confidence, count),
+            }
         };
-        Samples { cells, values, steadied, points }
+        let points = resampled(&|chosen| speeds.median(chosen));
+        let steady = resampled(&|_| 1.0);
+        Samples { cells, values, steadied, points, steady }
     }
 
     /// Number of blocks.
@@ -237,11 +233,11 @@ fn points_of(values: &[Vec<Option<Point>>], blocks: &[usize], speed: f64) -> Poi
     values.iter().map(point).collect()
 }
 
-/// The median garbage of a collection over runs. A run without a collection has more garbage than
-/// any other one; `None`: half of the runs or more are like that.
-pub fn garbage_median(runs: &[Option<f64>]) -> Option<f64> {
-    let garbage: Vec<f64> = runs.iter().map(|run| run.unwrap_or(f64::INFINITY)).collect();
-    median(&garbage).filter(|garbage| garbage.is_finite())
+/// The median garbage of a collection over runs; infinite: too few collections in most of them.
+/// `None`: half of the runs or more do not tell.
+fn garbage_median(runs: &[Option<f64>]) -> Option<f64> {
+    let told: Vec<f64> = runs.iter().copied().flatten().collect();
+    if told.len() * 2 > runs.len() { median(&told) } else { None }
 }
 
 /// The share to leave out at each end of sorted resampled values of `blocks` blocks.
@@ -278,9 +274,12 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_a_collection_is_beyond_the_others() {
-        assert_eq!(garbage_median(&[Some(3.0), None, Some(1.0)]), Some(3.0));
-        assert_eq!(garbage_median(&[Some(3.0), None, None]), None);
+    fn a_run_without_collections_is_beyond_the_others() {
+        let without = Some(f64::INFINITY);
+        assert_eq!(garbage_median(&[Some(3.0), without, Some(1.0)]), Some(3.0));
+        assert_eq!(garbage_median(&[Some(3.0), without, without]), without);
+        assert_eq!(garbage_median(&[Some(3.0), None, Some(1.0)]), Some(2.0));
+        assert_eq!(garbage_median(&[Some(3.0), None]), None);
         assert_eq!(garbage_median(&[]), None);
     }
 

@@ -8,7 +8,7 @@ use crate::results::{
     Comparison, Medians, PointResult, Ratio, Results, RuntimeTold, VERSION, VariantResult,
 };
 use crate::run::{Block, Measured};
-use crate::sample::{Samples, garbage_median, point_of};
+use crate::sample::{Samples, point_of};
 use crate::verdict;
 use heaplab_experiment::results::Workload;
 use heaplab_experiment::run::machine;
@@ -52,7 +52,7 @@ pub fn summarize(plan: &Plan, measured: &Measured, asked: &Asked) -> Results {
         ended: measured.ended.as_ref().map(ToString::to_string),
         ..Results::default()
     };
-    verdict::speak(&mut results, measured, asked);
+    verdict::speak(&mut results, measured, asked, &samples);
     results
 }
 
@@ -110,7 +110,7 @@ fn variant_result(
 
 fn point(plan: &Plan, blocks: &[Block], samples: &Samples, cell: CellId) -> PointResult {
     let measures = measures(blocks, cell);
-    let index = samples.index(cell).unwrap_or_default();
+    let index = samples.index(cell);
     let failed = || {
         reports(blocks, cell).filter_map(|report| {
             if let CellReport::Failed(failure) = report { Some(failure) } else { None }
@@ -120,19 +120,28 @@ fn point(plan: &Plan, blocks: &[Block], samples: &Samples, cell: CellId) -> Poin
         setting: plan.setting_label(cell),
         value: cell.setting.and_then(|index| plan.vary.values.get(index)).cloned(),
         runs: measures.len() as u32,
-        time_s: samples.points.estimate(|points| Some(points[index]?.time)),
-        space_bytes: samples.points.estimate(|points| Some(points[index]?.space)),
+        time_s: samples.points.estimate(|points| Some(points[index?]?.time)),
+        space_bytes: samples.points.estimate(|points| Some(points[index?]?.space)),
         space_bytes_max: measures
             .iter()
             .map(|measure| point_of(plan, measure).space)
             .fold(0.0, f64::max),
-        medians: medians(&measures),
+        medians: Medians {
+            garbage_bytes: index.and_then(|index| garbage(samples, index)),
+            ..medians(&measures)
+        },
         failures: failed().count() as u32,
         failure: failed().last().map(|failure| failure.reason.clone()),
         ..PointResult::default()
     }
 }
 
+/// The garbage of a collection, if there are enough collections for a mean.
+fn garbage(samples: &Samples, index: usize) -> Option<f64> {
+    samples.points.whole[index]?.garbage.filter(|garbage| garbage.is_finite())
+}
+
+/// Medians of everything but the garbage of a collection.
 fn medians(measures: &[&Measure]) -> Medians {
     let of = |value: fn(&Measure) -> f64| {
         median(&measures.iter().map(|measure| value(measure)).collect::<Vec<_>>()).unwrap_or(0.0)
@@ -144,8 +153,6 @@ fn medians(measures: &[&Measure]) -> Medians {
         .collect();
     let told: Vec<_> = measures.iter().filter_map(|measure| measure.collections).collect();
     let cycles: Vec<f64> = told.iter().map(|collections| collections.cycles as f64).collect();
-    let garbage: Vec<Option<f64>> =
-        measures.iter().map(|measure| measure.collections?.garbage_a_cycle()).collect();
     Medians {
         wall_s: of(|measure| measure.wall_ns as f64 / 1e9),
         user_s: of(|measure| measure.user_ns as f64 / 1e9),
@@ -161,7 +168,7 @@ fn medians(measures: &[&Measure]) -> Medians {
         ),
         processes: of(|measure| f64::from(measure.processes)),
         cycles: median(&cycles),
-        garbage_bytes: garbage_median(&garbage),
+        garbage_bytes: None,
     }
 }
 
@@ -177,8 +184,9 @@ fn like(plan: &Plan, samples: &Samples, default: CellId, runs: &[usize]) -> Opti
     let numbers: Vec<(f64, f64)> = known
         .iter()
         .filter_map(|(setting, point)| Some((plan.vary.number(*setting)?, point.garbage?)))
+        .filter(|(_, garbage)| garbage.is_finite())
         .collect();
-    if let Some(garbage) = own.garbage
+    if let Some(garbage) = own.garbage.filter(|garbage| garbage.is_finite())
         && let Some(pair) = numbers.windows(2).find(|pair| {
             (pair[0].1 - garbage) * (pair[1].1 - garbage) <= 0.0 && pair[0].1 != pair[1].1
         })
@@ -205,10 +213,7 @@ fn beyond(plan: &Plan, samples: &Samples, default: CellId, runs: &[usize]) -> Op
     let own = points[samples.index(default)?]?.garbage?;
     let known: Vec<(usize, f64)> = runs
         .iter()
-        .filter_map(|index| {
-            let garbage = points[*index]?.garbage.unwrap_or(f64::INFINITY);
-            Some((samples.cells[*index].setting?, garbage))
-        })
+        .filter_map(|index| Some((samples.cells[*index].setting?, points[*index]?.garbage?)))
         .collect();
     let by_garbage = |a: &&(usize, f64), b: &&(usize, f64)| a.1.total_cmp(&b.1);
     let (least, most) = (known.iter().min_by(by_garbage)?, known.iter().max_by(by_garbage)?);
@@ -224,11 +229,13 @@ fn beyond(plan: &Plan, samples: &Samples, default: CellId, runs: &[usize]) -> Op
 fn mark_dominated(plan: &Plan, samples: &Samples, variants: &mut [VariantResult]) {
     let all: Vec<usize> = (0..samples.cells.len()).collect();
     for (index, cell) in samples.cells.iter().enumerate() {
-        // Differences between settings without an effect are noise.
-        if !variants[cell.variant].effect {
-            continue;
-        }
-        let Some(better) = compare::dominating(samples, index, &all) else { continue };
+        // Differences between settings of a variant without an effect are noise.
+        let has_effect = variants[cell.variant].effect;
+        let others = all.iter().copied();
+        let others: Vec<usize> = others
+            .filter(|other| has_effect || samples.cells[*other].variant != cell.variant)
+            .collect();
+        let Some(better) = compare::dominating(samples, index, &others) else { continue };
         let name = plan.label(samples.cells[better]);
         let setting = plan.setting_label(*cell);
         if let Some(point) =

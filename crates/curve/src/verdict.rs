@@ -4,12 +4,14 @@
 //! A difference is claimed if its interval excludes 1. The sentences never name the parameters of a
 //! curve.
 
-use crate::compare::DOMINATION_BLOCKS_MIN;
+use crate::compare::{DOMINATION_BLOCKS_MIN, is_below};
+use crate::fit::Point;
 use crate::plan::{SpaceMeasure, TimeMeasure};
 use crate::results::{
     BLOCKS_MIN, BudgetAnswer, Comparison, PointResult, Ratio, Results, VariantResult,
 };
 use crate::run::{Block, Measured};
+use crate::sample::Samples;
 use crate::summary::Asked;
 use heaplab_experiment::results::Estimate;
 use heaplab_experiment::statistics::median;
@@ -92,7 +94,7 @@ fn interval(estimate: Estimate) -> String {
 }
 
 /// Fills in the sentences of `results`.
-pub fn speak(results: &mut Results, measured: &Measured, asked: &Asked) {
+pub fn speak(results: &mut Results, measured: &Measured, asked: &Asked, samples: &Samples) {
     let mut verdict = Vec::new();
     for variant in &results.variants {
         verdict.extend(no_effect(variant, results));
@@ -106,7 +108,7 @@ pub fn speak(results: &mut Results, measured: &Measured, asked: &Asked) {
         verdict.extend(default_place(variant));
     }
     if let Some(budget) = &asked.budget {
-        let (answer, sentence) = answer(results, budget);
+        let (answer, sentence) = answer(results, budget, samples);
         results.budget = Some(answer);
         verdict.push(sentence);
     }
@@ -241,14 +243,18 @@ fn ratio_sentence(
     let over = format!("over {} to {}", range[0], range[1]);
     let by = if ratio.method == "points" { ", along lines between the points" } else { "" };
     let ends = match (ratio.at.first(), ratio.at.last()) {
-        // The ends of a hyperbola are of no use (see `cautions`).
         (Some((_, begin)), Some((_, end))) if ratio.method != "hyperbola" => {
             format!("; {:.2} at one end, {:.2} at the other", begin.value, end.value)
         }
         _ => String::new(),
     };
-    let crossing = ratio.at.iter().any(|(_, estimate)| estimate.high < 1.0)
-        && ratio.at.iter().any(|(_, estimate)| estimate.low > 1.0);
+    // The ends of a hyperbola are of no use (see `cautions`).
+    let of_use = match ratio.at.len() {
+        count if ratio.method == "hyperbola" && count > 2 => &ratio.at[1..count - 1],
+        _ => &ratio.at[..],
+    };
+    let crossing = of_use.iter().any(|(_, estimate)| estimate.high < 1.0)
+        && of_use.iter().any(|(_, estimate)| estimate.low > 1.0);
     if crossing {
         return format!(
             "The curves of {other} and {first} cross: {at} {other} {verb} {:.2} of the {what} of {first}{} in the mean {over}{by}{ends}.",
@@ -315,66 +321,57 @@ fn default_place(variant: &VariantResult) -> Option<String> {
     ))
 }
 
+/// A point with its variant and its index among all cells.
+#[derive(Clone, Copy)]
+struct Placed<'a> {
+    cell: usize,
+    variant: &'a VariantResult,
+    point: &'a PointResult,
+}
+
+impl Placed<'_> {
+    fn name(&self) -> String {
+        format!("{} {}", self.variant.name, self.point.setting).trim().to_string()
+    }
+
+    fn time(&self) -> f64 {
+        self.point.time_s.map_or(f64::INFINITY, |time| time.value)
+    }
+
+    fn space(&self) -> f64 {
+        self.point.space_bytes.map_or(f64::INFINITY, |space| space.value)
+    }
+}
+
 /// The best setting within a budget. For space the setting's largest run counts, because a limit
 /// applies to every run; for time the median.
-fn answer(results: &Results, budget: &Budget) -> (BudgetAnswer, String) {
-    let all = || {
-        results
-            .variants
-            .iter()
-            .flat_map(|variant| variant.points.iter().map(move |point| (variant, point)))
+fn answer(results: &Results, budget: &Budget, samples: &Samples) -> (BudgetAnswer, String) {
+    let all = results
+        .variants
+        .iter()
+        .flat_map(|variant| variant.points.iter().map(move |point| (variant, point)))
+        .enumerate()
+        .map(|(cell, (variant, point))| Placed { cell, variant, point });
+    let reliable: Vec<Placed<'_>> =
+        all.filter(|at| at.point.runs > 0 && at.point.failures == 0).collect();
+    let is_within = |at: &&Placed<'_>| match budget {
+        Budget::Space(limit, _) => at.point.space_bytes_max <= *limit,
+        Budget::Time(limit, _) => at.time() <= *limit,
     };
-    let reliable = || all().filter(|(_, point)| point.runs > 0 && point.failures == 0);
-    let time = |point: &PointResult| point.time_s.map_or(f64::INFINITY, |time| time.value);
-    let bytes = |point: &PointResult| point.space_bytes.map_or(f64::INFINITY, |space| space.value);
-    let (text, best, least) = match budget {
-        Budget::Space(limit, text) => (
-            text,
-            reliable()
-                .filter(|(_, point)| point.space_bytes_max <= *limit)
-                .min_by(|a, b| time(a.1).total_cmp(&time(b.1))),
-            reliable().min_by(|a, b| a.1.space_bytes_max.total_cmp(&b.1.space_bytes_max)),
-        ),
-        Budget::Time(limit, text) => (
-            text,
-            reliable()
-                .filter(|(_, point)| time(point) <= *limit)
-                .min_by(|a, b| bytes(a.1).total_cmp(&bytes(b.1))),
-            reliable().min_by(|a, b| time(a.1).total_cmp(&time(b.1))),
-        ),
-    };
-    let name = |(variant, point): (&VariantResult, &PointResult)| {
-        format!("{} {}", variant.name, point.setting).trim().to_string()
-    };
-    let both = |point: &PointResult| (seconds(time(point)), space(point.space_bytes_max));
     let is_space = matches!(budget, Budget::Space(..));
-    // Settings within the budget that are as fast, or as small, within their intervals.
-    let alike = |found: (&VariantResult, &PointResult)| -> String {
-        let measure = |point: &PointResult| if is_space { point.time_s } else { point.space_bytes };
-        let is_within = |point: &PointResult| match budget {
-            Budget::Space(limit, _) => point.space_bytes_max <= *limit,
-            Budget::Time(limit, _) => time(point) <= *limit,
-        };
-        let Some(best) = measure(found.1) else { return String::new() };
-        let names: Vec<String> = reliable()
-            .filter(|other| !std::ptr::eq(other.1, found.1) && is_within(other.1))
-            .filter(|other| measure(other.1).is_some_and(|other| other.low <= best.high))
-            .map(name)
-            .collect();
-        let what = if is_space { "fast" } else { "small" };
-        match &names[..] {
-            [] => String::new(),
-            [one] => format!(" {one} may be as {what}."),
-            [one, two] => format!(" {one} and {two} may be as {what}."),
-            [one, .., last] => format!(
-                " {} others, from {one} to {last}, may be as {what}: their intervals overlap.",
-                names.len()
-            ),
-        }
+    let within: Vec<Placed<'_>> = reliable.iter().filter(is_within).copied().collect();
+    let measured = |at: &Placed<'_>| if is_space { at.time() } else { at.space() };
+    let limited = |at: &Placed<'_>| if is_space { at.point.space_bytes_max } else { at.time() };
+    let least = |of: &[Placed<'_>], by: &dyn Fn(&Placed<'_>) -> f64| {
+        of.iter().min_by(|a, b| by(a).total_cmp(&by(b))).map(|at| at.cell)
     };
-    let sentence = match (best, least) {
+    let at = |cell: Option<usize>| reliable.iter().find(|at| Some(at.cell) == cell);
+    let (best, nearest) = (at(least(&within, &measured)), at(least(&reliable, &limited)));
+    let both = |at: &Placed<'_>| (seconds(at.time()), space(at.point.space_bytes_max));
+    let (Budget::Space(_, text) | Budget::Time(_, text)) = budget;
+    let sentence = match (best, nearest) {
         (Some(found), _) => {
-            let (took, most) = both(found.1);
+            let (took, most) = both(found);
             let (best, first, second) = if is_space {
                 ("fastest", took, format!("at most {most}"))
             } else {
@@ -382,22 +379,47 @@ fn answer(results: &Results, budget: &Budget) -> (BudgetAnswer, String) {
             };
             format!(
                 "Under {text} the {best} is {}: {first}, {second}.{}",
-                name(found),
-                alike(found)
+                found.name(),
+                alike(found, &within, samples, is_space)
             )
         }
         (None, Some(found)) => {
-            let (took, most) = both(found.1);
+            let (took, most) = both(found);
             let (first, second) = if is_space { (most, took) } else { (took, most) };
             let kept = if is_space { " that all runs of a setting kept to" } else { "" };
             format!(
                 "No answer under {text}: the least{kept} is {first} at {} ({second}).",
-                name(found)
+                found.name()
             )
         }
         (None, None) => format!("No answer under {text}: nothing ran."),
     };
-    (BudgetAnswer { budget: text.clone(), setting: best.map(name) }, sentence)
+    (BudgetAnswer { budget: text.clone(), setting: best.map(Placed::name) }, sentence)
+}
+
+/// Most settings named as good as the best.
+const ALIKE_MAX: usize = 3;
+/// The chance of calling a setting worse than the best that is as good.
+const ALIKE_CHANCE: f64 = 0.05;
+
+/// The settings of which no t test over blocks shows that they are worse than the best.
+fn alike(best: &Placed<'_>, within: &[Placed<'_>], samples: &Samples, by_time: bool) -> String {
+    let value = if by_time { |point: &Point| point.time } else { |point: &Point| point.space };
+    let is_alike = |at: &&Placed<'_>| {
+        at.cell != best.cell
+            && !is_below(&samples.logarithms(best.cell, at.cell, value), 0.0, ALIKE_CHANCE)
+    };
+    let names: Vec<String> = within.iter().filter(is_alike).map(Placed::name).collect();
+    let what = if by_time { "fast" } else { "small" };
+    let listed = match &names[..] {
+        [] => return String::new(),
+        [one] => one.clone(),
+        names if names.len() > ALIKE_MAX => {
+            format!("{} and {} more", names[..ALIKE_MAX].join(", "), names.len() - ALIKE_MAX)
+        }
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    };
+    format!(" {listed} may be as {what}.")
 }
 
 fn cautions(results: &Results, measured: &Measured) -> Vec<String> {
@@ -478,7 +500,7 @@ fn silent_caution(results: &Results) -> Option<String> {
     let all: Vec<String> = results.variants.iter().flat_map(silent).collect();
     (!all.is_empty()).then(|| {
         format!(
-            "{} told of fewer than three collections in most runs of {}: a curve by collections leaves {} out.",
+            "{} told no garbage of three collections or more in most runs of {}: a curve by collections leaves {} out.",
             told.name,
             all.join(", "),
             if all.len() == 1 { "it" } else { "them" }

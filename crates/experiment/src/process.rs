@@ -97,7 +97,9 @@ impl CellRunner for Processes<'_> {
                 let above = PROGRAM_DESCRIPTOR + 1;
                 let own = libc::fcntl(own, libc::F_DUPFD_CLOEXEC, above);
                 let descriptor = libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, above);
-                if libc::dup2(descriptor, PROGRAM_DESCRIPTOR) < 0
+                if own < 0
+                    || descriptor < 0
+                    || libc::dup2(descriptor, PROGRAM_DESCRIPTOR) < 0
                     || libc::dup2(own, EXECUTABLE_DESCRIPTOR) < 0
                 {
                     return Err(std::io::Error::last_os_error());

@@ -34,6 +34,20 @@ pub enum Role {
     Vacant,
 }
 
+impl Role {
+    /// Its name for machines.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Reserved => "reserved",
+            Role::Group => "group",
+            Role::Arena(_) => "arena",
+            Role::Chunk => "chunk",
+            Role::Blocks => "blocks",
+            Role::Vacant => "vacant",
+        }
+    }
+}
+
 /// A part of a heap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {

@@ -192,6 +192,19 @@ fn pages_of_several_heaps_are_compared() {
     let page = std::fs::read_to_string(folder.path().join("p.html")).unwrap();
     assert!(page.contains(r#""heap":"v8:many""#) && page.contains(r#""heap":"v8:legacy""#));
 
+    let (code, said, complained) = report(&["v8:many", "--at", "collection:1", "--json"]);
+    assert_eq!(code, Some(0), "{complained}");
+    let found: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let heap = &found["heaps"][0];
+    let parts = heap["parts"].as_array().unwrap();
+    let bytes = |role: &str| -> u64 {
+        let of = parts.iter().filter(|part| part["role"] == role);
+        of.map(|part| part["bytes"].as_u64().unwrap()).sum()
+    };
+    assert!(bytes("vacant") > 0 && heap["vacant_bytes"] == bytes("vacant"), "{heap}");
+    assert!(bytes("blocks") > 0 && heap["live_bytes"] == bytes("blocks"), "{heap}");
+    assert!(heap["collections"].as_array().is_some_and(|all| !all.is_empty()), "{heap}");
+
     let (code, _, complained) = report(&["v8:many,limit=512k,semi_space=512k", "--html", "q.html"]);
     assert_eq!(code, Some(1), "{complained}");
     assert!(

@@ -8,6 +8,7 @@ use heaplab_text::words;
 use heaplab_trace::TraceError;
 use heaplab_trace::bundle::{Bundle, Selection};
 use heaplab_trace::program;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Moments of a heap that are drawn besides the last one.
@@ -181,6 +182,45 @@ pub fn text(heaps: &[HeapAt], columns: usize) -> String {
         out += &format!("{}\n\n", ruled(Ruling::EveryRow, headings, rows, 1, columns));
     }
     out + "The pages as a picture: --html FILE\n"
+}
+
+/// Raised when a field of [`json`] changes its meaning or goes.
+const VERSION: u32 = 1;
+
+/// Heaps for a machine (docs/report-json.md): every part of each walk, with its place.
+pub fn json(heaps: &[HeapAt]) -> Value {
+    let heaps = heaps.iter().map(|at| {
+        let Sums { pages, live_bytes, vacant_bytes } = at.sums();
+        let parts = &at.last.parts;
+        let placed = || parts.iter().filter(|part| !part.addresses.is_empty());
+        let base = placed().map(|part| part.addresses.start).min().unwrap_or(0);
+        let parts = parts.iter().map(|part| {
+            let has_place = !part.addresses.is_empty();
+            json!({
+                "depth": part.depth,
+                "role": part.role.name(),
+                "name": part.name,
+                "offset_bytes": has_place.then(|| part.addresses.start - base),
+                "bytes": part.addresses.len(),
+            })
+        });
+        json!({
+            "heap": at.heap,
+            "moment": at.last.name,
+            "births": at.last.births,
+            "pages": pages,
+            "live_bytes": live_bytes,
+            "vacant_bytes": vacant_bytes,
+            "losses": at.last.losses,
+            "collections": at.collections,
+            "parts": parts.collect::<Vec<_>>(),
+        })
+    });
+    json!({
+        "format": "heaplab-heap-pages",
+        "version": VERSION,
+        "heaps": heaps.collect::<Vec<_>>(),
+    })
 }
 
 fn after(number: usize, collection: &Collection) -> String {

@@ -92,7 +92,9 @@ impl Pace {
             }
             Some(sum)
         };
-        Some((of_kind(true)? + of_kind(false)?).saturating_sub(running))
+        // A job that takes longer than usual takes nothing off the others.
+        let slowest = self.0.values().filter_map(mean).max().unwrap_or_default();
+        Some((of_kind(true)? + of_kind(false)?).saturating_sub(running.min(slowest)))
     }
 }
 

@@ -66,7 +66,8 @@ fn said(name: &str, options: &[&str], words: &[String]) -> Result<Option<String>
     let mut said = Vec::new();
     for variant in json["variants"].as_array().into_iter().flatten() {
         let points = variant["points"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let ran: Vec<_> = points.iter().filter(|point| point["time_s"].is_object()).collect();
+        let is_setting = |point: &&Value| point["time_s"].is_object() && point["value"].is_string();
+        let ran: Vec<_> = points.iter().filter(is_setting).collect();
         let (Some(first), Some(last)) = (ran.first(), ran.last()) else { continue };
         let fits = if variant["curve"]["fits"] == true { "a curve" } else { "points only" };
         let name = variant["name"].as_str().filter(|name| !name.is_empty());

@@ -13,8 +13,8 @@ use std::process::{Command, Stdio};
 
 /// Next-fit and best-fit, by their names in `OCAMLRUNPARAM`.
 const POLICIES: [&str; 2] = ["a=0", "a=2"];
-/// Blocks of a curve: five are enough to call a point dominated.
-const BLOCKS: &str = "5";
+/// Blocks of a curve.
+const BLOCKS: &str = "10";
 /// Bytes of a printed megabyte.
 const MIB: f64 = 1_048_576.0;
 

@@ -22,22 +22,29 @@ pub(crate) fn never_whole(heaps: &[HeapResult]) -> Option<String> {
     })
 }
 
+/// Beginnings of the allocator's name in recordings of heaplab's own recorders of collected heaps.
+const RECORDED: [&str; 2] = [V8_RECORDING, "OCaml "];
 /// Share of the peak that deaths may be late by without a note.
 const LATE_MAX: f64 = 0.05;
 
 /// Deaths that are late because few or no collections were forced while the program was recorded.
 pub(crate) fn late_deaths(workload: &Workload) -> Option<String> {
+    let advice = if RECORDED.iter().any(|name| workload.allocator.starts_with(name)) {
+        " Forced collections (record --granularity, a twentieth of the live heap) tell deaths in time."
+    } else {
+        ""
+    };
     let late = workload.granularity_bytes as f64 / workload.peak_requested_bytes.max(1) as f64;
     if late > LATE_MAX {
         return Some(format!(
-            "Deaths of this recording are up to {} of births late, {:.0} % of the most live: heaps that collect may need as much more than the program would. A smaller --granularity of record, a twentieth of the live heap, tells deaths in time.",
+            "Deaths of this recording are up to {} of births late, {:.0} % of the most live: heaps that collect may need as much more than the program would.{advice}",
             bytes(workload.granularity_bytes),
             late * 100.0
         ));
     }
     workload.late_deaths.then(|| {
-        String::from(
-            "Deaths of this recording are as late as the recorded program's own collections noticed them: every heap here needs more than the program would, and all in the same rhythm. Forced collections (record --granularity) tell deaths in time.",
+        format!(
+            "Deaths of this recording are as late as the recorded program's own collections noticed them: every heap here needs more than the program would, and all in the same rhythm.{advice}"
         )
     })
 }
@@ -63,8 +70,9 @@ pub(crate) fn headers_twice(workload: &Workload, heaps: &[HeapResult]) -> Option
     let names: Vec<&str> = heaps.iter().filter(is_given).map(|heap| heap.heap.as_str()).collect();
     (workload.allocator.starts_with(V8_RECORDING) && !names.is_empty()).then(|| {
         format!(
-            "{} makes an array of each recorded object, with 48 bytes of headers beside the recorded ones, as node: must. With shape=recorded an object has just its recorded bytes.",
-            names.join(", ")
+            "{} {} an array of each recorded object, with 48 bytes of headers beside the recorded ones, as node: must. With shape=recorded an object has just its recorded bytes.",
+            names.join(", "),
+            if names.len() == 1 { "makes" } else { "make" }
         )
     })
 }

@@ -67,7 +67,7 @@ pub struct Args {
     model: Vec<String>,
     /// Run the workload on these heaps and show their pages: at the end, or with --at collection:N
     /// after the N-th collection of each (heaplab heaps lists heaps)
-    #[arg(long, value_name = "HEAPS", conflicts_with_all = ["json", "model", "between", "blocks"])]
+    #[arg(long, value_name = "HEAPS", conflicts_with_all = ["model", "between", "blocks"])]
     on: Option<String>,
     /// First check every row of the recording against the format and the possible order of events
     #[arg(long)]
@@ -114,7 +114,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if !heaps_at.is_empty() && !is_page {
-        print!("{}", heap_at::text(&heaps_at, look.width))?;
+        if args.json {
+            print!("{}\n", heap_at::json(&heaps_at))?;
+        } else {
+            print!("{}", heap_at::text(&heaps_at, look.width))?;
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let is_text = !args.json && !is_page && !args.blocks;
