@@ -10,12 +10,18 @@ use crate::plan::CellId;
 use crate::sample::Samples;
 use crate::simulated::{Program, experiment};
 use heaplab_experiment::results::Estimate;
+use std::io::Write;
 
 /// Seeds of a test; HEAPLAB_CURVE_SEEDS sets another number. A debug build takes half a second a
 /// seed.
 fn seeds() -> u64 {
     let asked = std::env::var("HEAPLAB_CURVE_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
     asked.filter(|seeds| *seeds > 0).unwrap_or(100)
+}
+
+/// Shows counts, which docs/curve.md has, beside the test's name.
+fn tell(counts: &str) {
+    let _ = writeln!(std::io::stderr(), "{counts}");
 }
 
 const FIRST: [usize; 10] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
@@ -52,7 +58,7 @@ const WRONG: [f64; 3] = [1.1, 1.6, 1.2];
 fn known_parameters_are_recovered() {
     // The command's default number of blocks.
     let (counts, wrong) = recovered(Program::EXAMPLE, 10);
-    println!("a, b and c in {counts:?}");
+    tell(&format!("a, b and c in {counts:?}"));
     assert!(counts.into_iter().all(|count| count * 100 >= seeds() * 95), "{counts:?}");
     assert!(wrong.into_iter().all(|count| count * 100 <= seeds() * 5), "held: {wrong:?}");
 }
@@ -78,7 +84,7 @@ fn known_ratios_are_recovered() {
         });
         in_time += truths.min().unwrap_or(0);
     }
-    println!("a ratio of space in {in_space}, of time at all five places in {in_time}");
+    tell(&format!("a ratio of space in {in_space}, of time at all five places in {in_time}"));
     assert!(
         in_space * 100 >= seeds() * 95 && in_time * 100 >= seeds() * 90,
         "{in_space}, {in_time}"
@@ -86,8 +92,8 @@ fn known_ratios_are_recovered() {
     assert!(wrong * 100 <= seeds() * 5, "a ratio that is wrong by 15 % is held {wrong} times");
 }
 
-/// Programs with a step in their time that no curve has: the slower half of settings takes a quarter
-/// more. The ratio of two such programs is known all the same, also if one is much noisier.
+/// Programs with a step in their time that no curve has: the slower half of settings takes a
+/// quarter more. The ratio of two such programs is known all the same, also if one is much noisier.
 #[test]
 fn known_ratios_of_points_without_a_curve_are_recovered() {
     for (noise, of_second) in [(0.02, 0.02), (0.005, 0.04)] {
@@ -111,7 +117,9 @@ fn known_ratios_of_points_without_a_curve_are_recovered() {
             found += holds(Some(ratio.mean), 0.7);
             wrong += holds(Some(ratio.mean), 0.7 * 1.15) + holds(Some(ratio.mean), 0.7 / 1.15);
         }
-        println!("noise {noise} and {of_second}: {found} hold the ratio, {wrong} a wrong one");
+        tell(&format!(
+            "noise {noise} and {of_second}: {found} hold the ratio, {wrong} a wrong one"
+        ));
         assert!(found * 100 >= seeds() * 90, "noise {noise} and {of_second}: {found}");
         assert!(wrong * 100 <= seeds() * 5, "a ratio that is wrong by 15 % is held {wrong} times");
     }

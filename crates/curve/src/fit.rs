@@ -57,8 +57,7 @@ pub struct Curve {
 pub const POINTS_MIN: usize = 4;
 
 impl Curve {
-    /// Fits `points`: by halves over those with known garbage, if they are enough. A setting without
-    /// a collection has none.
+    /// Fits `points`: by halves over those with known garbage, if they are enough.
     pub fn fit(points: &[Point]) -> Option<Curve> {
         let told: Vec<(f64, Point)> =
             points.iter().filter_map(|point| Some((point.finite_garbage()?, *point))).collect();

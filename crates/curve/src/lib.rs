@@ -12,10 +12,12 @@
 //!   its processes' memory. [`lab`]: the lab's own heaps. [`runtimes`]: runtimes' reports of their
 //!   collections. [`mod@run`]: blocks, files, resuming.
 //! - [`fit`]: the curve. [`sample`]: points and intervals. [`compare`]: curves and points against
-//!   each other. [`frontier`]: the edge of points without a curve. [`effect`]: whether the parameter has an effect.
-//! - [`summary`], [`verdict`]: [`results`] and sentences. [`svg`], [`page`], [`table`]: pictures
-//!   and [`files`]. [`minimum`]: the least setting that runs.
+//!   each other. [`frontier`]: the edge of points without a curve. [`effect`]: whether the
+//!   parameter has an effect.
+//! - [`summary`], [`verdict`], [`budget`]: [`results`] and sentences. [`svg`], [`page`], [`table`]:
+//!   pictures and [`files`]. [`minimum`]: the least setting that runs.
 
+pub mod budget;
 pub mod cell;
 pub mod compare;
 #[cfg(test)]

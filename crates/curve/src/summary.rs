@@ -1,5 +1,6 @@
 //! From blocks to results: points, curves, comparisons.
 
+use crate::budget::Budget;
 use crate::cell::{CellReport, Measure};
 use crate::compare::{self, Fitted};
 use crate::effect;
@@ -22,7 +23,7 @@ pub struct Asked {
     /// The range, as it was given.
     pub vary: String,
     /// A budget.
-    pub budget: Option<verdict::Budget>,
+    pub budget: Option<Budget>,
     /// The workload, if heaps of the lab ran; `None`: a command ran.
     pub workload: Option<Workload>,
 }
@@ -304,7 +305,6 @@ mod tests {
     use crate::cell::Failure;
     use crate::runtimes::Runtime;
     use crate::simulated::{Program, experiment};
-    use crate::verdict::Budget;
     use heaplab_experiment::statistics::Random;
 
     fn said(plan: &Plan, blocks: Vec<Block>, budget: Option<&str>) -> (Results, String) {

@@ -2,9 +2,9 @@
 //!
 //! Source: S. Dolan, "Memory allocator showdown" (Jane Street, 2020). The real runtime runs
 //! [`programs`] through `heaplab curve` ([`real`]). heaplab's OCaml heap runs workloads of the same
-//! kind, with counts instead of times ([`lab`]), so these rows are tests. [`counted`] counts the real
-//! programs' instructions. [`other`] applies the
-//! method to Go, a JVM and Node. [`pictures`] draws the document's pictures.
+//! kind, with counts instead of times ([`lab`]), so these rows are tests. [`counted`] counts the
+//! real programs' instructions. [`other`] applies the method to Go, a JVM and Node. [`pictures`]
+//! draws the document's pictures.
 
 mod counted;
 mod lab;

@@ -135,8 +135,8 @@ impl Run {
     }
 }
 
-/// The bytes to ask for, so that an object has the recorded bytes. The real V8's driver can make only
-/// arrays, of at least 56 bytes: smaller objects become larger.
+/// The bytes to ask for, so that an object has the recorded bytes. The real V8's driver can make
+/// only arrays, of at least 56 bytes: smaller objects become larger.
 pub fn asked(bytes: u32, shape: Shape) -> usize {
     let headers = match shape {
         Shape::Recorded => 0,

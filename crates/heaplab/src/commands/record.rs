@@ -35,7 +35,7 @@ pub struct Args {
     /// Record JavaScript heaps of Node (18 to 24) instead of malloc
     #[arg(long, conflicts_with_all = ["jvm_metaspace", "ring_size", "mark_signal", "samples", "spool_limit"])]
     node: bool,
-    /// Record the heap of an OCaml program (4.11 to 4.14, 5.3) that is linked with heaplab's recorder
+    /// Record the heap of an OCaml program (4.11 to 4.14, 5.3) linked with heaplab's recorder
     #[arg(long, conflicts_with_all = ["node", "jvm_metaspace", "ring_size", "mark_signal", "samples", "spool_limit", "detach_children"])]
     ocaml: bool,
     /// Add Python's frames (3.8 to 3.13) to stacks, and let Python allocate its objects by malloc;

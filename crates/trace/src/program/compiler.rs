@@ -174,7 +174,7 @@ impl Compiler {
         Ok(())
     }
 
-    /// Whether the event is of memory outside of the recorded heap: what a custom block of OCaml has
+    /// Whether the event is of memory outside of the recorded heap: a custom block of OCaml has it
     /// from malloc. On a heap it would be a block that the program never asked for.
     fn is_outside(&mut self, event: &Event) -> bool {
         if event.op == Op::Alloc {
