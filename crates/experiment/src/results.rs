@@ -86,6 +86,12 @@ pub struct Workload {
     /// Recorded objects left out because their memory is outside of the recorded heap.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub outside_objects: u64,
+    /// Objects born in the old generation.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub old_births: u64,
+    /// Objects with an alignment above 8 bytes.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub aligned_births: u64,
 }
 
 fn is_zero(count: &u64) -> bool {
@@ -173,6 +179,8 @@ impl Workload {
             recorded_ns,
             granularity_bytes: facts.granularity_bytes,
             outside_objects: facts.outside_objects,
+            old_births: facts.old_births,
+            aligned_births: facts.aligned_births,
             late_deaths: facts.death_rule == NOTICED_AT_COLLECTION && facts.granularity_bytes == 0,
         }
     }

@@ -301,6 +301,7 @@ pub fn cautions(results: &Results) -> Vec<String> {
     cautions.extend(never_whole(&results.heaps));
     cautions.extend(collected::late_deaths(workload));
     cautions.extend(collected::outside(workload));
+    cautions.extend(collected::unlike_the_real(workload, &results.heaps));
     cautions.extend(collected::headers_twice(workload, &results.heaps));
     cautions.extend(below_requested(results));
     cautions.extend(unknown_resident(results));

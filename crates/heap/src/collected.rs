@@ -152,6 +152,11 @@ pub trait Collected: Heap {
     /// The heap had no room to move live objects.
     fn collect<W: World>(&mut self, ask: Ask, world: &mut W) -> Result<(), OutOfMemory>;
 
+    /// Whether [`collect`](Collected::collect) collects. A heap may collect by itself only.
+    fn collects_on_request(&self) -> bool {
+        true
+    }
+
     /// Whether a collection had no room to move the live objects. The real runtime ends its process
     /// then. This heap has lost objects, and refuses every later birth and collection.
     fn has_ended(&self) -> bool {

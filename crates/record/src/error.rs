@@ -49,6 +49,17 @@ pub enum RecordError {
         "{0}: a recording that was not finished lies here; `heaplab import` makes it a bundle, or remove it"
     )]
     StreamExists(PathBuf),
+    /// An OCaml program's recording did not become a bundle.
+    #[error(
+        "{reason}; the recording is kept in {}: `heaplab import` makes it a bundle, on another disk if this one is full",
+        stream.display()
+    )]
+    StreamKept {
+        /// The recording.
+        stream: PathBuf,
+        /// Why there is no bundle, in words.
+        reason: String,
+    },
     /// An OCaml program lacks the recorder.
     #[error(
         "{program} wrote no recording ({status}): link heaplab's recorder into it (ocamlfind ocamlopt -package heaplab.auto -linkpkg ...; OCaml 4.11 to 4.14 or 5.3; docs/recording-ocaml.md)"

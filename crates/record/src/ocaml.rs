@@ -77,9 +77,26 @@ pub fn record(options: &OcamlOptions) -> Result<Recorded, RecordError> {
     let Ok(file) = File::open(&stream) else {
         return Err(RecordError::NotLinked { program, status });
     };
+    bundle(options, &program, &stream, file, status).map_err(|reason| RecordError::StreamKept {
+        stream: stream.clone(),
+        reason: format!("{reason}"),
+    })?;
+    std::fs::remove_file(&stream).map_err(RecordError::io("cannot remove", &stream))?;
+    Ok(Recorded { status, bundle: Bundle::open(&options.output)? })
+}
+
+/// Makes the stream of a program that has ended a bundle.
+fn bundle(
+    options: &OcamlOptions,
+    program: &Path,
+    stream: &Path,
+    file: File,
+    status: ExitStatus,
+) -> Result<(), RecordError> {
+    let name = &options.command[0];
     let begin = if options.replace { BundleWriter::replace } else { BundleWriter::create };
     let mut writer = begin(&options.output)?;
-    let of_stream = import::ImportOptions { name: stream.clone(), lenient: false };
+    let of_stream = import::ImportOptions { name: stream.to_owned(), lenient: false };
     let mut imported =
         import::import(BufReader::new(file), Some(Format::Ocaml), &of_stream, &mut writer)?;
     let words = spawn::shown(&options.command);
@@ -96,9 +113,7 @@ pub fn record(options: &OcamlOptions) -> Result<Recorded, RecordError> {
         let what = format!("{} allocated nothing in OCaml's heap", program.display());
         return Err(RecordError::Nothing(what));
     }
-    writer.finish(&imported.tables, imported.meta)?;
-    std::fs::remove_file(&stream).map_err(RecordError::io("cannot remove", &stream))?;
-    Ok(Recorded { status, bundle: Bundle::open(&options.output)? })
+    Ok(writer.finish(&imported.tables, imported.meta)?)
 }
 
 /// Beside the bundle, by its whole path: the program may change its folder.

@@ -16,12 +16,14 @@ pub(crate) fn never_whole(heaps: &[HeapResult]) -> Option<String> {
     let names: Vec<&str> = heaps.iter().filter(is_young).map(|heap| heap.heap.as_str()).collect();
     (!names.is_empty()).then(|| {
         format!(
-            "No collection of {} looked at old objects: what died among them stays, and no free list had anything to give. A parameter that makes whole collections (every, overhead; heaplab heaps) changes that.",
+            "No collection of {} looked at old objects: what died among them stays, and no free list had anything to give. A parameter that makes whole collections, or makes them earlier (every, overhead; heaplab heaps), changes that.",
             names.join(", ")
         )
     })
 }
 
+/// Smallest granularity of the recorders.
+const GRANULARITY_MIN: u64 = 1 << 20;
 /// Beginnings of the allocator's name in recordings of heaplab's own recorders of collected heaps.
 const RECORDED: [&str; 2] = [V8_RECORDING, "OCaml "];
 /// Share of the peak that deaths may be late by without a note.
@@ -29,7 +31,8 @@ const LATE_MAX: f64 = 0.05;
 
 /// Deaths that are late because few or no collections were forced while the program was recorded.
 pub(crate) fn late_deaths(workload: &Workload) -> Option<String> {
-    let advice = if RECORDED.iter().any(|name| workload.allocator.starts_with(name)) {
+    let is_ours = RECORDED.iter().any(|name| workload.allocator.starts_with(name));
+    let advice = if is_ours && workload.granularity_bytes != GRANULARITY_MIN {
         " Forced collections (record --granularity, a twentieth of the live heap) tell deaths in time."
     } else {
         ""
@@ -47,6 +50,31 @@ pub(crate) fn late_deaths(workload: &Workload) -> Option<String> {
             "Deaths of this recording are as late as the recorded program's own collections noticed them: every heap here needs more than the program would, and all in the same rhythm.{advice}"
         )
     })
+}
+
+/// Heaps of another process, which cannot do all that a recording asks for.
+const OUTSIDE: [&str; 2] = ["node", "ocamlrt"];
+
+/// Births that a real runtime's driver makes in another way than the heap of its rules.
+pub(crate) fn unlike_the_real(workload: &Workload, heaps: &[HeapResult]) -> Option<String> {
+    let is_real =
+        |heap: &HeapResult| OUTSIDE.iter().any(|name| heap.heap.split(':').next() == Some(name));
+    let real: Vec<&str> =
+        heaps.iter().filter(|heap| is_real(heap)).map(|heap| heap.heap.as_str()).collect();
+    let Workload { old_births, aligned_births, .. } = *workload;
+    if real.is_empty() || old_births + aligned_births == 0 {
+        return None;
+    }
+    let counted = |count: u64, what: &str| (count > 0).then(|| format!("{count} births {what}"));
+    let births = [
+        counted(old_births, "in the old generation"),
+        counted(aligned_births, "aligned to more than 8 bytes"),
+    ];
+    let births = births.into_iter().flatten().collect::<Vec<_>>().join(" and ");
+    Some(format!(
+        "The recording has {births}: {} cannot do that and makes ordinary objects, so that heaps of the same rules differ here.",
+        real.join(", ")
+    ))
 }
 
 /// Memory that is not of the recorded heap.
@@ -96,6 +124,12 @@ mod tests {
         assert!(
             !twice(&node, "ocaml:best-fit") && !twice(&workload("glibc 2.36", false), "v8:many")
         );
+        let heaps = [heap("v8:many"), heap("node:strategy=2")];
+        let aligned = Workload { aligned_births: 3, ..Workload::default() };
+        let said = unlike_the_real(&aligned, &heaps).unwrap();
+        assert!(said.contains("3 births aligned") && said.contains("node:strategy=2"), "{said}");
+        assert_eq!(unlike_the_real(&aligned, &heaps[..1]), None);
+        assert_eq!(unlike_the_real(&Workload::default(), &heaps), None);
         let every = |granularity_bytes| {
             late_deaths(&Workload {
                 granularity_bytes,

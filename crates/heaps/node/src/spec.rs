@@ -55,7 +55,7 @@ pub const PARAMETERS: [Parameter; 11] = [
     },
     Parameter {
         name: "semi_space",
-        takes: "1m to 512m, whole megabytes",
+        takes: "1m to 512m, a power of two: V8 rounds others up",
         default: "4m",
         help: "size of a semi-space",
     },
@@ -242,7 +242,8 @@ impl Spec {
             "every" => self.every = Some(value.parse().ok().filter(|births| *births > 0)?),
             "limit" => self.limit_mb = megabytes(value).filter(|mb| (4..=1 << 20).contains(mb))?,
             "semi_space" => {
-                self.semi_space_mb = megabytes(value).filter(|mb| (1..=512).contains(mb))?
+                self.semi_space_mb =
+                    megabytes(value).filter(|mb| (1..=512).contains(mb) && mb.is_power_of_two())?
             }
             "categories" => self.categories = value.parse().ok()?,
             "timeout" => {

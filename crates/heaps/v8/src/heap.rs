@@ -669,6 +669,10 @@ impl Collected for V8Heap {
         self.run(full, "forced", world)
     }
 
+    fn collects_on_request(&self) -> bool {
+        !self.spec.own_collections
+    }
+
     fn has_ended(&self) -> bool {
         self.ended
     }

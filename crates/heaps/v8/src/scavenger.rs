@@ -5,8 +5,9 @@
 //! ([`crate::worklist`]). The list of promoted objects comes first once its segment is half full.
 //! An array object is reached from the table, its elements from the array object.
 //!
-//! Each task has a compaction space, a buffer and its ends of the lists. Remembered pages and the
-//! program's table are items. A task begins at its own part of the items and then takes any free
+//! Each task has a compaction space, a buffer and its ends of the lists. Remembered pages, in the
+//! order of their space, and the program's table are items. A remembered page waits for the sweeper
+//! only once it was visited. A task begins at its own part of the items and then takes any free
 //! item, as in item-parallel-job.cc. In V8 tasks run at once. Here they take turns of
 //! [`TURN_OBJECTS`] objects, in a fixed order, so that a run can be repeated: one of the orders
 //! that V8 may have.
@@ -23,6 +24,7 @@ use crate::slot_set::SlotSet;
 use crate::space::MAIN;
 use crate::worklist::{Pool, Worklist};
 use heaplab_heap::{Origin, Work, World};
+use std::collections::BTreeMap;
 use std::ptr::NonNull;
 
 /// Objects that a task visits in one turn; a single task has no turns.
@@ -41,8 +43,8 @@ struct Task {
 
 /// A source of references from the old generation to young objects.
 enum Item {
-    /// Array objects with young elements on one page; the next one is the last.
-    Page(Vec<usize>),
+    /// Array objects with young elements on this remembered page; the next one is the last.
+    Page(u32, Vec<usize>),
     /// The program's table, from this word of its slot set on.
     Table(usize),
 }
@@ -70,8 +72,7 @@ impl<'heap> Scavenger<'heap> {
     #[inline(never)] // Profiles tell it apart.
     pub fn run<W: World>(parts: &'heap mut Parts, world: &mut W) -> Result<Work, NoRoom> {
         parts.new.flip(&mut parts.old.pages);
-        let space = parts.old.pages.of(&parts.old.spaces[MAIN].list);
-        let waiting = parts.old.sweeper.begin_scavenge(&parts.old.pages, &space);
+        let waiting = parts.old.sweeper.begin_scavenge(&parts.old.pages);
         let tasks = (0..parts.tasks).map(|_| Task {
             local: parts.old.open_compaction_space(),
             buffer: Buffer::default(),
@@ -97,7 +98,7 @@ impl<'heap> Scavenger<'heap> {
         let left = tasks.iter().map(|task| &task.item).chain(&items);
         for item in left.flatten() {
             // Array objects that were not visited for want of room stay remembered.
-            if let Item::Page(arrays) = item {
+            if let Item::Page(_, arrays) = item {
                 parts.remembered_arrays.extend(arrays);
             }
         }
@@ -131,7 +132,7 @@ impl<'heap> Scavenger<'heap> {
         let item = self.tasks[self.turn].item.take().or_else(|| self.next_item());
         match item {
             None => self.process(objects, world),
-            Some(Item::Page(mut arrays)) => {
+            Some(Item::Page(page, mut arrays)) => {
                 let mut result = Ok(());
                 for _ in 0..objects {
                     let Some(array) = arrays.pop() else { break };
@@ -141,7 +142,11 @@ impl<'heap> Scavenger<'heap> {
                         break;
                     }
                 }
-                self.tasks[self.turn].item = (!arrays.is_empty()).then_some(Item::Page(arrays));
+                if arrays.is_empty() {
+                    self.parts.old.sweeper.visited(&self.parts.old.pages, page);
+                } else {
+                    self.tasks[self.turn].item = Some(Item::Page(page, arrays));
+                }
                 result.map(|()| true)
             }
             Some(Item::Table(word)) => {
@@ -314,14 +319,21 @@ impl<'heap> Scavenger<'heap> {
     }
 }
 
-/// Array objects in old space with young elements, by page in address order, then the table.
+/// Remembered pages in the order of their space, each with its array objects that have young
+/// elements; then the table.
 fn items(parts: &mut Parts) -> Vec<Option<Item>> {
     let arrays = std::mem::take(&mut parts.remembered_arrays);
-    let arrays: Vec<usize> = arrays.into_iter().collect();
     let pages = &parts.old.pages;
-    let by_page = arrays.chunk_by(|a, b| pages.number(*a) == pages.number(*b));
-    let last_first = |page: &[usize]| Some(Item::Page(page.iter().rev().copied().collect()));
-    by_page.map(last_first).chain([Some(Item::Table(0))]).collect()
+    let mut by_page: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for array in arrays.into_iter().rev() {
+        by_page.entry(pages.number(array)).or_default().push(array);
+    }
+    let space = pages.of(&parts.old.spaces[MAIN].list);
+    let remembered = space.into_iter().filter_map(|page| match by_page.remove(&page) {
+        None => pages[page].remembered.then(|| Item::Page(page, Vec::new())),
+        Some(arrays) => Some(Item::Page(page, arrays)),
+    });
+    remembered.chain([Item::Table(0)]).map(Some).collect()
 }
 
 /// Copies an object and updates every holder of its address.

@@ -121,7 +121,7 @@ pub const PARAMETERS: [Parameter; 12] = [
     },
     Parameter {
         name: "semi_space",
-        takes: "bytes, whole pages of 256k",
+        takes: "bytes, a power of two from 512k",
         default: "4m",
         help: "size of a semi-space",
     },
@@ -220,6 +220,13 @@ impl Spec {
             spec.strategy = find_strategy(name)?;
         }
         for (name, value) in parameters {
+            if spec.given.iter().any(|(given, _)| given == name) {
+                return Err(SpecError {
+                    what: "one value of each parameter",
+                    expected: format!("{name} once"),
+                    found: value.into(),
+                });
+            }
             spec.set(name, value)?;
             spec.given.push((name.into(), value.into()));
         }
@@ -320,11 +327,11 @@ impl Spec {
             "semi_space" => {
                 let size = bytes(value).and_then(|size| usize::try_from(size).ok());
                 let fits = |size: &usize| {
-                    *size >= 2 * PAGE_BYTES && *size <= 1 << 30 && size.is_multiple_of(PAGE_BYTES)
+                    (2 * PAGE_BYTES..=1 << 30).contains(size) && size.is_power_of_two()
                 };
-                self.semi_space_bytes = size
-                    .filter(fits)
-                    .ok_or_else(|| wrong("semi_space", "512k to 1g in whole pages of 256k"))?;
+                self.semi_space_bytes = size.filter(fits).ok_or_else(|| {
+                    wrong("semi_space", "a power of two from 512k to 1g: V8 rounds others up")
+                })?;
             }
             "tasks" => {
                 let tasks = value.parse().ok().filter(|tasks| (1..=TASKS_MAX).contains(tasks));

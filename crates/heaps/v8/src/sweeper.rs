@@ -39,15 +39,20 @@ impl Sweeper {
         sort::sort(&mut self.waiting, |a, b| pages[*a].live_bytes > pages[*b].live_bytes);
     }
 
-    /// Puts pages with a remembered set behind all others for the time of a scavenge, in the order
-    /// of their space (`space`): the scavenger takes them out, visits them, and adds the unswept
-    /// ones again. Returns the old list for [`Sweeper::end_scavenge`].
-    pub fn begin_scavenge(&mut self, pages: &Pages, space: &[u32]) -> Vec<u32> {
+    /// Takes out pages with a remembered set for the time of a scavenge
+    /// (`FilterOldSpaceSweepingPages`). Returns the old list for [`Sweeper::end_scavenge`].
+    pub fn begin_scavenge(&mut self, pages: &Pages) -> Vec<u32> {
         let before = self.waiting.clone();
         self.waiting.retain(|&page| !pages[page].remembered);
-        self.waiting
-            .extend(space.iter().filter(|&&page| pages[page].remembered && pages[page].unswept));
         before
+    }
+
+    /// Adds a remembered page again that the scavenger has visited, if the page waits to be swept
+    /// (`AddPageToSweeperIfNecessary`). Until then no allocation of the scavenge sweeps it.
+    pub fn visited(&mut self, pages: &Pages, page: u32) {
+        if pages[page].unswept {
+            self.waiting.push(page);
+        }
     }
 
     /// Restores the list after a scavenge. Pages swept during the scavenge are still on it, and

@@ -15,6 +15,9 @@ use std::path::Path;
 /// Most checkpoints at regular distances; at least half as many once the program has enough events.
 const REGULAR_CHECKPOINTS_MAX: usize = 128;
 
+/// log2 of the alignment that every object has.
+const WORD_LOG2: u8 = 3;
+
 struct Live {
     slot: u32,
     region: u32,
@@ -242,6 +245,8 @@ impl Compiler {
         if event.has(Flags::DIRECT_TO_OLD) {
             encoding::encode(&mut self.words, Step::Managed(Managed::NextOld));
         }
+        self.facts.old_births += u64::from(event.has(Flags::DIRECT_TO_OLD));
+        self.facts.aligned_births += u64::from(event.align_log2 > WORD_LOG2);
         let (size, align_log2, zeroed) = (event.size, event.align_log2, event.has(Flags::ZEROED));
         encoding::encode_request(
             &mut self.words,

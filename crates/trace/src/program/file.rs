@@ -43,6 +43,12 @@ pub struct Facts {
     /// Objects left out because their memory is outside of the recorded heap.
     #[serde(default)]
     pub outside_objects: u64,
+    /// Objects born in the old generation.
+    #[serde(default)]
+    pub old_births: u64,
+    /// Objects with an alignment above 8 bytes.
+    #[serde(default)]
+    pub aligned_births: u64,
     /// Collections requested by the program.
     #[serde(default)]
     pub forced_collections: u64,
