@@ -13,8 +13,7 @@ function collectionsParts(replay) {
   const heaps = replay.heaps.filter((heap) => heap.collections);
   if (heaps.length === 0) return [];
   const top = Math.max(1, ...heaps.flatMap((heap) => heap.collections.committed_bytes));
-  // A figure that a heap does not tell is null.
-  const last = (values) => (values.length === 0 ? 0 : values[values.length - 1]);
+  const last = (values) => values.at(-1) ?? (values.length ? null : 0);
   const median = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)];
   const pause = (heap) => (heap.collections.pause_ns.length ? [timeNode(median(heap.collections.pause_ns)), ', at most ', timeNode(Math.max(...heap.collections.pause_ns))] : '–');
   return [el('h3', {}, 'Collections'), sortable('Committed and used bytes at each collection', [

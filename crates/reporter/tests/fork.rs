@@ -27,8 +27,16 @@ fn a_child_neither_serves_nor_takes_the_socket_along() {
     let mut answer = String::new();
     connection.read_to_string(&mut answer).unwrap();
     assert!(answer.contains(&format!("(pid {})", std::process::id())), "{answer}");
-    let of_child = sockets(u32::try_from(child).unwrap());
-    assert_eq!(of_child + 1, before, "the child still listens");
+    // The child closes its socket as soon as it runs, which a busy machine delays.
+    let child_pid = u32::try_from(child).unwrap();
+    let closed = (0..1_000).any(|_| {
+        let is_closed = sockets(child_pid) + 1 == before;
+        if !is_closed {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        is_closed
+    });
+    assert!(closed, "the child still listens");
     drop(connection);
     drop(serving);
     assert!(!path.exists());

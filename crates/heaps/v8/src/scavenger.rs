@@ -329,11 +329,15 @@ fn items(parts: &mut Parts) -> Vec<Option<Item>> {
         by_page.entry(pages.number(array)).or_default().push(array);
     }
     let space = pages.of(&parts.old.spaces[MAIN].list);
-    let remembered = space.into_iter().filter_map(|page| match by_page.remove(&page) {
+    let of_space = space.into_iter().filter_map(|page| match by_page.remove(&page) {
         None => pages[page].remembered.then(|| Item::Page(page, Vec::new())),
         Some(arrays) => Some(Item::Page(page, arrays)),
     });
-    remembered.chain([Item::Table(0)]).map(Some).collect()
+    let mut items: Vec<Option<Item>> = of_space.map(Some).collect();
+    // Pages of a segregated old space are in no list.
+    items.extend(by_page.into_iter().map(|(page, arrays)| Some(Item::Page(page, arrays))));
+    items.push(Some(Item::Table(0)));
+    items
 }
 
 /// Copies an object and updates every holder of its address.

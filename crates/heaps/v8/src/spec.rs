@@ -461,7 +461,10 @@ mod tests {
         let error = |text: &str| Spec::parse(text).unwrap_err().to_string();
         assert_eq!(error("version=9"), "v8: version: expected 7.8, 7.9, 8.1 or 8.4, found `9`");
         assert!(error("mony").starts_with("v8: strategy: expected legacy, fast-alloc, many"));
-        assert!(error("semi_space=100k").contains("whole pages"));
+        for wrong in ["100k", "3m"] {
+            assert!(error(&format!("semi_space={wrong}")).contains("a power of two"));
+        }
+        assert!(error("limit=1m,limit=2m").contains("limit once"));
         assert!(Spec::parse("gc=own").unwrap().own_collections);
         assert!(error("gc=some").contains("expected forced or own"));
         assert!(Spec::parse("base=261864,version=7.8").is_ok());

@@ -6,7 +6,7 @@
 
 use crate::free_list::free_unlinked;
 use crate::object;
-use crate::page::Pages;
+use crate::page::{Owner, Pages};
 use crate::sort;
 use crate::strategy::Strategy;
 
@@ -50,7 +50,7 @@ impl Sweeper {
     /// Adds a remembered page again that the scavenger has visited, if the page waits to be swept
     /// (`AddPageToSweeperIfNecessary`). Until then no allocation of the scavenge sweeps it.
     pub fn visited(&mut self, pages: &Pages, page: u32) {
-        if pages[page].unswept {
+        if pages[page].unswept && pages[page].owner == Owner::Old {
             self.waiting.push(page);
         }
     }
