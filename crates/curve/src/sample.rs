@@ -1,7 +1,7 @@
 //! From blocks to points, and from resampled blocks to intervals.
 //!
 //! A point is the median over blocks of each of its values. A block's own speed, by which a machine
-//! drifts, is taken out of its times first ([`Speeds`]): every setting runs in every block, so that
+//! drifts, is taken out of its times first (`Speeds`): every setting runs in every block, so that
 //! the drift is no difference between settings. An interval comes from resampling whole
 //! blocks (Efron 1979), so that common influences of a block stay together. With few blocks
 //! percentiles of the bootstrap are too narrow. So they are taken farther out, by the distance of
