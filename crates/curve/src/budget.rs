@@ -129,7 +129,7 @@ const ALIKE_MAX: usize = 3;
 /// The chance of calling a setting worse than the best that is as good.
 const ALIKE_CHANCE: f64 = 0.05;
 
-/// The settings of which no t test over blocks shows that they are worse than the best.
+/// The settings that no t test over blocks shows to be worse than the best.
 fn alike(best: &Placed<'_>, within: &[Placed<'_>], samples: &Samples, by_time: bool) -> String {
     let value = if by_time { |point: &Point| point.time } else { |point: &Point| point.space };
     let is_alike = |at: &&Placed<'_>| {

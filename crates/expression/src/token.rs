@@ -192,7 +192,7 @@ fn number(rest: &str) -> Result<(Token, usize), String> {
     let (factor, length) = match UNITS.iter().find(|(name, _)| *name == unit) {
         Some((_, factor)) => (*factor, digits + gap + unit_end),
         // A word behind a space is the next thing. Glued to the number, or with a unit's letters,
-        // it is a unit that there is none of.
+        // it is an unknown unit.
         None if unit.is_empty() || (gap > 0 && !is_nearly_unit(unit)) => (1, digits),
         None => return Err(no_unit(unit)),
     };
@@ -203,7 +203,7 @@ fn is_nearly_unit(word: &str) -> bool {
     UNITS.iter().any(|(name, _)| name.eq_ignore_ascii_case(word))
 }
 
-/// The units that there are, for one that there is not.
+/// The known units, for an unknown one.
 pub(crate) fn no_unit(unit: &str) -> String {
     format!(
         "{unit:?} is no unit; there are B, kB, MB, GB, TB (powers of 1000) and KiB, MiB, GiB, TiB (of 1024)"
