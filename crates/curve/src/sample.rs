@@ -138,16 +138,23 @@ impl Samples {
         let draw = |_| (0..count).map(|_| random.below(count as u64) as usize).collect();
         let chosen: Vec<Vec<usize>> =
             (0..if count > 1 { RESAMPLES } else { 0 }).map(draw).collect();
-        let resampled = |speed: &dyn Fn(&[usize]) -> f64| {
-            let of = |chosen: &[usize]| points_of(&steadied, chosen, speed(chosen));
-            Resampled {
-                drawn: chosen.iter().map(|chosen| of(chosen)).collect(),
-                whole: of(&(0..count).collect::<Vec<_>>()),
-                tail: tail(plan.settings.confidence, count),
-            }
+        let all: Vec<usize> = (0..count).collect();
+        let steady = Resampled {
+            drawn: chosen.iter().map(|chosen| points_of(&steadied, chosen)).collect(),
+            whole: points_of(&steadied, &all),
+            tail: tail(plan.settings.confidence, count),
         };
-        let points = resampled(&|chosen| speeds.median(chosen));
-        let steady = resampled(&|_| 1.0);
+        let at_speed = |points: &Points, chosen: &[usize]| -> Points {
+            let speed = speeds.median(chosen);
+            let slowed = |point: Point| Point { time: point.time * speed, ..point };
+            points.iter().map(|point| point.map(slowed)).collect()
+        };
+        let drawn = steady.drawn.iter().zip(&chosen);
+        let points = Resampled {
+            drawn: drawn.map(|(points, chosen)| at_speed(points, chosen)).collect(),
+            whole: at_speed(&steady.whole, &all),
+            tail: steady.tail,
+        };
         Samples { cells, values, steadied, points, steady }
     }
 
@@ -218,14 +225,14 @@ impl Speeds {
     }
 }
 
-/// The points of the cells over these blocks, with times at `speed`.
-fn points_of(values: &[Vec<Option<Point>>], blocks: &[usize], speed: f64) -> Points {
+/// The points of the cells over these blocks.
+fn points_of(values: &[Vec<Option<Point>>], blocks: &[usize]) -> Points {
     let point = |values: &Vec<Option<Point>>| {
         let chosen: Vec<Point> = blocks.iter().filter_map(|block| values[*block]).collect();
         let middle = |of: fn(&Point) -> f64| median(&chosen.iter().map(of).collect::<Vec<_>>());
         let garbage: Vec<_> = chosen.iter().map(|point| point.garbage).collect();
         Some(Point {
-            time: middle(|point| point.time)? * speed,
+            time: middle(|point| point.time)?,
             space: middle(|point| point.space)?,
             garbage: garbage_median(&garbage),
         })
@@ -268,8 +275,8 @@ mod tests {
             assert!(times.into_iter().all(|time| (time - seconds).abs() < 1e-9));
         }
         // A resampling of fast blocks is fast all the same.
-        let of_fast = points_of(&steadied, &[0, 0, 0], speeds.median(&[0, 0, 0]));
-        assert!((of_fast[4].unwrap().time - 5.0).abs() < 1e-9);
+        let of_fast = points_of(&steadied, &[0, 0, 0])[4].unwrap().time * speeds.median(&[0, 0, 0]);
+        assert!((of_fast - 5.0).abs() < 1e-9);
         assert_eq!(Speeds::of(&values[..3], 3).0, [0.0; 3], "too few cells");
     }
 
