@@ -60,8 +60,8 @@ pub struct Version {
     /// and 7.9 intend a limit of one, but never count (`pages_freed` in
     /// `Sweeper::ParallelSweepSpace`).
     pub sweep_pages_max: usize,
-    /// A page keeps its remembered set until the page goes. Later versions free the set when a full
-    /// collection left it empty.
+    /// A page keeps its remembered set until the page goes. Later versions free a set that a
+    /// collection left empty, and put it aside while the page waits to be swept.
     pub remembered_sets_stay: bool,
     /// Pages that Node's own objects fill before a workload begins: live bytes, whether the page
     /// has a remembered set, and the number of such pages. They serve no allocation, but sorting

@@ -171,14 +171,16 @@ impl Parts {
         let may_be_parted = self.parted || !self.remembered_arrays.is_empty();
         self.parted = false;
         self.remembered_arrays.clear();
+        if may_be_parted {
+            self.find_parted(world);
+        }
         if !self.old.version.remembered_sets_stay {
-            for page in self.old.pages.of(&self.old.spaces[MAIN].list) {
-                self.old.pages[page].remembered = false;
-            }
+            self.free_empty_sets(self.old.pages.of(&self.old.spaces[MAIN].list), false);
         }
-        if !may_be_parted {
-            return;
-        }
+    }
+
+    /// Remembers old array objects with young elements.
+    fn find_parted<W: World>(&mut self, world: &W) {
         for slot in 0..world.slots() {
             let Some(object) = world.object(slot) else { continue };
             let start = self.start_of(object.address);
@@ -191,9 +193,27 @@ impl Parts {
                 (object::header(start).kind == Kind::Elements).then(|| object::link(start))
             };
             if let Some(array) = array.filter(|&array| !self.is_young(array)) {
-                let page = self.old.pages.number(array);
-                self.old.pages[page].remembered = true;
-                self.remembered_arrays.insert(array);
+                self.remember(array);
+            }
+        }
+    }
+
+    /// Adds an old array object with young elements to its page's remembered set.
+    pub fn remember(&mut self, array: usize) {
+        let page = self.old.pages.number(array);
+        let books = &mut self.old.pages[page];
+        books.remembered |= !books.set_aside;
+        self.remembered_arrays.insert(array);
+    }
+
+    /// Frees remembered sets of these pages that are empty; `but_aside`: not those put aside.
+    pub fn free_empty_sets(&mut self, pages: Vec<u32>, but_aside: bool) {
+        let arrays = self.remembered_arrays.iter();
+        let filled: BTreeSet<u32> = arrays.map(|&array| self.old.pages.number(array)).collect();
+        for page in pages {
+            let books = &mut self.old.pages[page];
+            if !filled.contains(&page) && !(but_aside && books.set_aside) {
+                (books.remembered, books.set_aside) = (false, false);
             }
         }
     }
@@ -570,11 +590,11 @@ impl V8Heap {
             self.young(birth.size, elements_bytes, world)
         };
         let array = self.parts.pending_array.take().unwrap_or(array);
-        let body = join(array, elements?, elements_bytes, birth);
-        if !self.parts.is_young(array) {
-            self.parts.remembered_arrays.insert(array);
+        let elements = elements?;
+        if !self.parts.is_young(array) && self.parts.is_young(elements) {
+            self.parts.remember(array);
         }
-        Ok(body)
+        Ok(join(array, elements, elements_bytes, birth))
     }
 }
 

@@ -189,7 +189,7 @@ fn start_sweeping(parts: &mut Parts) {
             kept_empty = true;
         }
         size += old.pages[page].live_bytes as usize;
-        old.sweeper.add(&mut old.pages, page);
+        old.await_sweep(page);
     }
     old.spaces[MAIN].size = size;
     old.sweeper.start(&old.pages);
@@ -261,7 +261,7 @@ fn evacuate<W: World>(
             }
             PageMove::ToOld => {
                 old.spaces[MAIN].size += old.pages[page].live_bytes as usize;
-                old.sweeper.add(&mut old.pages, page);
+                old.await_sweep(page);
             }
         }
     }
@@ -284,7 +284,7 @@ fn keep_candidate(old: &mut OldGeneration, page: u32) {
     old.pages[page].candidate = false;
     old.pages[page].live_bytes = live as u32;
     old.spaces[MAIN].size += live;
-    old.sweeper.add(&mut old.pages, page);
+    old.await_sweep(page);
 }
 
 /// Remembers the references of array objects on a page that became old.

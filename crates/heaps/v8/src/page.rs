@@ -77,6 +77,9 @@ pub struct Page {
     pub cut_bytes: u32,
     /// Has a remembered set, perhaps an empty one: some object on it once referred to a young one.
     pub remembered: bool,
+    /// Has the remembered set that was put aside when the page began to wait for the sweeper
+    /// (`sweeping_slot_set`).
+    pub set_aside: bool,
     /// Bytes in objects, dead ones included: the last sweep's figure and allocations since. A
     /// linear area counts as a whole.
     pub allocated_bytes: u32,
@@ -97,6 +100,16 @@ pub struct Page {
 }
 
 impl Page {
+    /// A scavenge visits the page.
+    pub fn has_remembered_set(&self) -> bool {
+        self.remembered || self.set_aside
+    }
+
+    /// Makes the set that was put aside the page's own again (`MergeOldToNewRememberedSets`).
+    pub fn merge_sets(&mut self) {
+        self.remembered |= std::mem::take(&mut self.set_aside);
+    }
+
     /// Marks the object that begins at `offset`; false: it was marked already.
     #[inline]
     pub fn mark(&mut self, offset: usize) -> bool {

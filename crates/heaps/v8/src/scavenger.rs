@@ -49,6 +49,15 @@ enum Item {
     Table(usize),
 }
 
+impl Item {
+    fn page(&self) -> Option<u32> {
+        match self {
+            Item::Page(page, _) => Some(*page),
+            Item::Table(_) => None,
+        }
+    }
+}
+
 /// One running scavenge.
 pub struct Scavenger<'heap> {
     parts: &'heap mut Parts,
@@ -82,12 +91,14 @@ impl<'heap> Scavenger<'heap> {
         });
         let tasks = tasks.collect();
         let dirty = std::mem::take(&mut parts.dirty);
+        let items = items(parts);
+        let visited: Vec<u32> = items.iter().flatten().filter_map(Item::page).collect();
         let mut scavenger = Scavenger {
             tasks,
             turn: 0,
             copied: Pool::default(),
             promoted: Pool::default(),
-            items: items(parts),
+            items,
             parts,
             dirty,
             work: Work::default(),
@@ -101,6 +112,9 @@ impl<'heap> Scavenger<'heap> {
             if let Item::Page(_, arrays) = item {
                 parts.remembered_arrays.extend(arrays);
             }
+        }
+        if !parts.old.version.remembered_sets_stay {
+            parts.free_empty_sets(visited, true);
         }
         parts.old.merge_compaction_spaces();
         parts.old.sweeper.end_scavenge(waiting);
@@ -283,24 +297,13 @@ impl<'heap> Scavenger<'heap> {
                 let next = self.tasks[self.turn].promoted.pop(&mut self.promoted);
                 let Some(address) = next else { break };
                 if self.visit_fields(address, world)? {
-                    self.remember(address);
+                    self.parts.remember(address);
                 }
                 visited += 1;
             }
             if visited == before || visited >= most {
                 return Ok(visited > 0);
             }
-        }
-    }
-
-    /// Gives the page of an old array object a remembered set: its elements are young, or large and
-    /// young until now.
-    fn remember(&mut self, array: usize) {
-        let page = self.parts.old.pages.number(array);
-        self.parts.old.pages[page].remembered = true;
-        // SAFETY: promoted array objects that are visited have their elements' address.
-        if self.parts.is_young(unsafe { object::link(array) }) {
-            self.parts.remembered_arrays.insert(array);
         }
     }
 
@@ -330,7 +333,7 @@ fn items(parts: &mut Parts) -> Vec<Option<Item>> {
     }
     let space = pages.of(&parts.old.spaces[MAIN].list);
     let of_space = space.into_iter().filter_map(|page| match by_page.remove(&page) {
-        None => pages[page].remembered.then(|| Item::Page(page, Vec::new())),
+        None => pages[page].has_remembered_set().then(|| Item::Page(page, Vec::new())),
         Some(arrays) => Some(Item::Page(page, arrays)),
     });
     let mut items: Vec<Option<Item>> = of_space.map(Some).collect();

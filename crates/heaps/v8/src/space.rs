@@ -196,6 +196,7 @@ impl OldGeneration {
         for local in 1..self.spaces.len() {
             self.free_linear_area(local);
             for page in self.pages.of(&self.spaces[local].list) {
+                self.pages[page].merge_sets();
                 self.remove_page(local, page);
                 self.add_page(MAIN, page);
             }
@@ -307,6 +308,9 @@ impl OldGeneration {
         let mut added = 0;
         while let Some(page) = self.sweeper.swept.pop() {
             self.refine(page);
+            if !self.sweeper.scavenging {
+                self.pages[page].merge_sets();
+            }
             if space == MAIN {
                 added += self.spaces[MAIN].free.link_page(&mut self.pages, page);
             } else {
@@ -318,6 +322,15 @@ impl OldGeneration {
                 break;
             }
         }
+    }
+
+    /// Queues a page for sweeping after marking.
+    pub fn await_sweep(&mut self, page: u32) {
+        if !self.version.remembered_sets_stay {
+            let books = &mut self.pages[page];
+            books.set_aside = std::mem::take(&mut books.remembered);
+        }
+        self.sweeper.add(&mut self.pages, page);
     }
 
     /// Books a swept page by the sweep's figures instead of marking's.

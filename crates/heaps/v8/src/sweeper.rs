@@ -15,6 +15,8 @@ use crate::strategy::Strategy;
 pub struct Sweeper {
     /// A full collection has begun sweeping, and the sweeping is not complete.
     pub in_progress: bool,
+    /// A scavenge is running.
+    pub scavenging: bool,
     /// Waiting; the next one is the last.
     pub waiting: Vec<u32>,
     /// Swept; the next one to be adopted is the last.
@@ -42,8 +44,9 @@ impl Sweeper {
     /// Takes out pages with a remembered set for the time of a scavenge
     /// (`FilterOldSpaceSweepingPages`). Returns the old list for [`Sweeper::end_scavenge`].
     pub fn begin_scavenge(&mut self, pages: &Pages) -> Vec<u32> {
+        self.scavenging = true;
         let before = self.waiting.clone();
-        self.waiting.retain(|&page| !pages[page].remembered);
+        self.waiting.retain(|&page| !pages[page].has_remembered_set());
         before
     }
 
@@ -58,6 +61,7 @@ impl Sweeper {
     /// Restores the list after a scavenge. Pages swept during the scavenge are still on it, and
     /// count when a sweep meets them.
     pub fn end_scavenge(&mut self, before: Vec<u32>) {
+        self.scavenging = false;
         self.waiting = before;
     }
 

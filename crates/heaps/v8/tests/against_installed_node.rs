@@ -21,6 +21,7 @@ fn old_space_is_equal_to_the_byte_in_each_version() {
         }
         // "mixed", "phases", "large", and "dart" where blocks are dropped.
         let shapes = SHAPES.into_iter().step_by(3);
+        let arrays = (0..4).map(|strategy| ("arrays", strategy, "never"));
         let never = shapes.flat_map(|shape| (0..6).map(move |strategy| (shape, strategy, "never")));
         let always = [("mixed", 0), ("mixed", 5), ("phases", 5), ("dart", 1), ("large", 1)];
         let always = always.map(|(shape, strategy)| (shape, strategy, "always"));

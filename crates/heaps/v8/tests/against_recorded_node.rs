@@ -6,12 +6,14 @@ mod shapes;
 
 use heaplab_heap::{Collected, Collection};
 use heaplab_v8::{Spec, V8Heap, strategy};
-use shapes::{Length, SHAPES, run, workload};
+use shapes::{Length, run, workload};
 
 const NEVER_7_9: &str = include_str!("fixtures/node-13.14.0-never-compact.txt");
 const NEVER_8_4: &str = include_str!("fixtures/node-14.21.3-never-compact.txt");
 const ALWAYS_7_9: &str = include_str!("fixtures/node-13.14.0-always-compact.txt");
 const ALWAYS_8_4: &str = include_str!("fixtures/node-14.21.3-always-compact.txt");
+/// The shapes of the recorded runs.
+const SHAPES: [&str; 7] = ["mixed", "same", "queue", "phases", "dart", "generational", "large"];
 const LENGTH: Length = Length { births: 24_000, every: 6_000, seed: 7 };
 
 /// The forced collections of a run as a golden file has them: the place of the collection, then

@@ -5,8 +5,9 @@ use heaplab_v8::V8Heap;
 use std::collections::HashSet;
 use std::ptr::NonNull;
 
-/// All shapes, by name.
-pub const SHAPES: [&str; 7] = ["mixed", "same", "queue", "phases", "dart", "generational", "large"];
+/// All shapes, by name. In "arrays" scavenges promote large arrays while pages wait to be swept.
+pub const SHAPES: [&str; 8] =
+    ["mixed", "same", "queue", "phases", "dart", "generational", "large", "arrays"];
 
 /// The length of a workload.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +72,14 @@ pub fn workload(shape: &str, length: Length) -> Vec<Step> {
                     random.below(100)
                 };
                 (slot, 1 + random.below(40))
+            }
+            "arrays" => {
+                let big = [1_018, 2_038, 8_125, 8_192, 16_375, 16_377];
+                let words = match random.below(20) {
+                    0 => big[random.below(6) as usize],
+                    _ => 1 + random.below(14),
+                };
+                (random.below(20_000), words)
             }
             _ => {
                 let slot = random.below(500);
