@@ -163,6 +163,13 @@ pub trait Collected: Heap {
         false
     }
 
+    /// Free bytes, at the start, on pages of the runtime's own objects. The states of
+    /// [`collections`](Collected::collections) leave these pages and objects out, but the free
+    /// bytes may serve the workload or be waste.
+    fn base_free_bytes(&self) -> u64 {
+        0
+    }
+
     /// All collections so far, oldest first.
     fn collections(&self) -> &[Collection];
 

@@ -249,7 +249,7 @@ pub fn check_after_full<H: Collected>(heap: &H, witness: &Witness) -> Result<(),
     };
     for (when, state) in [("before", last.before), ("after", last.after)] {
         let parts = state.used_bytes + state.available_bytes + state.waste_bytes.unwrap_or(0);
-        if parts > state.committed_bytes {
+        if parts > state.committed_bytes + heap.base_free_bytes() {
             let what = format!(
                 "{when} it {parts} bytes were used, available or wasted of {} committed",
                 state.committed_bytes

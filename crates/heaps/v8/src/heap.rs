@@ -697,6 +697,13 @@ impl Collected for V8Heap {
         self.ended
     }
 
+    fn base_free_bytes(&self) -> u64 {
+        // Pages without known objects have no memory, so no free bytes either.
+        let known = self.spec.base.iter().flatten().filter(|page| !page.objects.is_empty());
+        let area = self.spec.version.area_bytes as u64;
+        known.map(|page| area - u64::from(page.cut_bytes) - u64::from(page.live_bytes)).sum()
+    }
+
     fn collections(&self) -> &[Collection] {
         &self.collections
     }
