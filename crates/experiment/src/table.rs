@@ -42,14 +42,14 @@ const COLLECTIONS: [Column; 25] = [
     Column::required("after_available_bytes", I64, Delta),
     Column::required("after_committed_bytes", I64, Delta),
     Column::optional("after_waste_bytes", I64, Delta),
-    Column::required("marked_objects", I64, Delta),
-    Column::required("marked_bytes", I64, Delta),
-    Column::required("swept_objects", I64, Delta),
-    Column::required("swept_bytes", I64, Delta),
-    Column::required("moved_objects", I64, Delta),
-    Column::required("moved_bytes", I64, Delta),
-    Column::required("promoted_objects", I64, Delta),
-    Column::required("promoted_bytes", I64, Delta),
+    Column::optional("marked_objects", I64, Delta),
+    Column::optional("marked_bytes", I64, Delta),
+    Column::optional("swept_objects", I64, Delta),
+    Column::optional("swept_bytes", I64, Delta),
+    Column::optional("moved_objects", I64, Delta),
+    Column::optional("moved_bytes", I64, Delta),
+    Column::optional("promoted_objects", I64, Delta),
+    Column::optional("promoted_bytes", I64, Delta),
     Column::optional("pause_ns", I64, Delta),
     Column::required("spaces", Text, Dictionary),
     Column::optional("free_lists", Text, Dictionary),
@@ -181,7 +181,7 @@ fn encode_collections(heaps: &[HeapResult]) -> std::io::Result<Vec<u8>> {
     table::write(Vec::new(), &COLLECTIONS, rows.len(), |row, column| {
         let (heap, nth) = rows[row];
         let collection = &heap.collections[nth];
-        let work = &collection.work;
+        let work = collection.work;
         match column {
             0 => Value::from(&heap.heap),
             1 => Value::from(nth as u64),
@@ -191,14 +191,14 @@ fn encode_collections(heaps: &[HeapResult]) -> std::io::Result<Vec<u8>> {
             5 => Value::from(collection.born_bytes),
             6..=9 => Value::from(state(&collection.before)[column - 6]),
             10..=13 => Value::from(state(&collection.after)[column - 10]),
-            14 => Value::from(work.marked_objects),
-            15 => Value::from(work.marked_bytes),
-            16 => Value::from(work.swept_objects),
-            17 => Value::from(work.swept_bytes),
-            18 => Value::from(work.moved_objects),
-            19 => Value::from(work.moved_bytes),
-            20 => Value::from(work.promoted_objects),
-            21 => Value::from(work.promoted_bytes),
+            14 => Value::from(work.map(|work| work.marked_objects)),
+            15 => Value::from(work.map(|work| work.marked_bytes)),
+            16 => Value::from(work.map(|work| work.swept_objects)),
+            17 => Value::from(work.map(|work| work.swept_bytes)),
+            18 => Value::from(work.map(|work| work.moved_objects)),
+            19 => Value::from(work.map(|work| work.moved_bytes)),
+            20 => Value::from(work.map(|work| work.promoted_objects)),
+            21 => Value::from(work.map(|work| work.promoted_bytes)),
             22 => Value::from(collection.pause_ns),
             23 => Value::from(serde_json::to_string(&collection.spaces).unwrap_or_default()),
             _ => {
@@ -269,6 +269,7 @@ mod tests {
             "births: 7",
             "after_committed_bytes: 40",
             "after_waste_bytes: 3",
+            "marked_bytes: null",
             "pause_ns: 5",
         ] {
             assert!(rows[0].contains(field), "{field} in {}", rows[0]);

@@ -91,7 +91,7 @@ pub fn drive<H: Collected>(mut heap: H, operations: &[Operation]) -> Result<Driv
     }
     driven.collections = heap.collections().len() as u64;
     driven.moved_objects =
-        heap.collections().iter().map(|collection| collection.work.moved_objects).sum();
+        heap.collections().iter().filter_map(|one| one.work).map(|work| work.moved_objects).sum();
     Ok(driven)
 }
 

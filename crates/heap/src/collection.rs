@@ -98,8 +98,8 @@ pub struct Collection {
     /// Free blocks by category; `None` without categories, or without a request for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub free_lists: Option<FreeLists>,
-    /// The collection's work.
-    pub work: Work,
+    /// The collection's work; `None`: the heap does not tell.
+    pub work: Option<Work>,
     /// CPU time of the pause, ns; `None` if pauses are not measured (space cells, `--verify`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_ns: Option<u64>,

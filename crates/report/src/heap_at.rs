@@ -240,9 +240,14 @@ fn unused_bytes(collection: &Collection) -> u64 {
     collection.before.committed_bytes.saturating_sub(collection.after.used_bytes)
 }
 
+/// Whether it found what is alive.
+fn is_full(collection: &Collection) -> bool {
+    collection.work.is_some_and(|work| work.marked_bytes > 0)
+}
+
 /// The full collection before which most was committed and not live.
 fn most_unused(collections: &[Collection]) -> Option<usize> {
-    let full = (1..).zip(collections).filter(|(_, one)| one.work.marked_bytes > 0);
+    let full = (1..).zip(collections).filter(|(_, one)| is_full(one));
     full.max_by_key(|(number, one)| (unused_bytes(one), std::cmp::Reverse(*number)))
         .map(|(number, _)| number)
 }
@@ -253,7 +258,7 @@ fn drawn(collections: &[Collection], worst: Option<usize>) -> Vec<usize> {
     if collections.len() <= MOMENTS_MAX {
         return (1..=collections.len()).collect();
     }
-    let full = |number: &usize| collections[number - 1].work.marked_bytes > 0;
+    let full = |number: &usize| is_full(&collections[number - 1]);
     let mut from: Vec<usize> = (1..=collections.len()).filter(full).collect();
     if from.is_empty() {
         from = (1..=collections.len()).collect();
@@ -277,10 +282,10 @@ mod tests {
     fn full_collections_are_drawn_with_those_before_them() {
         let collections = |count: usize, every: usize| -> Vec<Collection> {
             let one = |number: usize| Collection {
-                work: Work {
+                work: Some(Work {
                     marked_bytes: u64::from(number.is_multiple_of(every)),
                     ..Work::default()
-                },
+                }),
                 ..Collection::default()
             };
             (1..=count).map(one).collect()
@@ -300,7 +305,7 @@ mod tests {
         let one = |committed_bytes: u64, used_bytes: u64, marked_bytes: u64| Collection {
             before: SpaceState { committed_bytes, ..SpaceState::default() },
             after: SpaceState { used_bytes, ..SpaceState::default() },
-            work: Work { marked_bytes, ..Work::default() },
+            work: Some(Work { marked_bytes, ..Work::default() }),
             ..Collection::default()
         };
         let all = [one(90, 10, 0), one(50, 40, 1), one(60, 20, 1), one(70, 30, 1)];

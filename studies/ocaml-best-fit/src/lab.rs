@@ -160,7 +160,8 @@ fn run(spec: Spec, steps: &[Step]) -> Result<Counted> {
     let counters = heap.counters();
     ensure!(counters.compactions == 0, "{spec:?}: a compaction gave pages back");
     let cycles = heap.collections().iter();
-    let words = cycles.map(|one| (one.work.marked_bytes + one.after.committed_bytes) / 8);
+    let words = cycles
+        .map(|one| (one.work.unwrap_or_default().marked_bytes + one.after.committed_bytes) / 8);
     let work = (words.sum::<u64>() + heap.search_steps()) as f64 / 1e6;
     let touched_bytes = (table.touched.len() * PAGE_BYTES) as f64;
     Ok(Counted { counters, placement: heap.placement(), touched_bytes, work })

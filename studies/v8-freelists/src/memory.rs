@@ -129,7 +129,8 @@ fn most_copied(outcome: &Outcome) -> f64 {
 }
 
 fn full_copies(outcome: &Outcome) -> impl Iterator<Item = u64> {
-    outcome.collections.iter().filter(|one| one.kind != "scavenge").map(|one| one.work.moved_bytes)
+    let full = outcome.collections.iter().filter(|one| one.kind != "scavenge");
+    full.filter_map(|one| Some(one.work?.moved_bytes))
 }
 
 fn single_page() -> Result<String> {

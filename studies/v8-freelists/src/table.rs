@@ -57,7 +57,8 @@ pub fn programs(compact: Compact) -> Result<String> {
         let of = |full: bool| {
             outcome.collections.iter().filter(move |one| (one.kind != "scavenge") == full)
         };
-        let promoted: u64 = outcome.collections.iter().map(|one| one.work.promoted_bytes).sum();
+        let work = outcome.collections.iter().filter_map(|one| one.work);
+        let promoted: u64 = work.map(|work| work.promoted_bytes).sum();
         let born: u64 = workload.sizes().map(u64::from).sum();
         let most = outcome.collections.iter().map(|one| one.before);
         let most = most.max_by_key(|state| state.committed_bytes).unwrap_or_default();

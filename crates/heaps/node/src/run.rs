@@ -6,7 +6,7 @@ use crate::spec::{Compact, Gc};
 use crate::traces::{self, Traced, Traces};
 use crate::workload::{self, Feed, Forced, Rules, Workload};
 use crate::{NodeError, Spec, find, known, own};
-use heaplab_heap::{Collection, FreeLists, SpaceChange, SpaceState, Work};
+use heaplab_heap::{Collection, FreeLists, SpaceChange, SpaceState};
 use std::borrow::Cow;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -358,11 +358,6 @@ fn own_collections(
                 .into(),
                 before,
                 after: results::relative(OLD_SPACE, line.old, start[old]),
-                work: Work {
-                    moved_bytes: line.copied_bytes + line.promoted_bytes,
-                    promoted_bytes: line.promoted_bytes,
-                    ..Work::default()
-                },
                 pause_ns: Some(line.pause_ns),
                 free_lists: line.free_lists.clone(),
                 ..whole.clone()

@@ -17,10 +17,6 @@ pub struct Traced {
     pub pause_ns: u64,
     /// Bytes allocated in the heap since the collection before.
     pub allocated_bytes: u64,
-    /// Objects copied within new space, bytes.
-    pub copied_bytes: u64,
-    /// Objects that left new space, bytes.
-    pub promoted_bytes: u64,
     /// Old space after the collection, to the KB.
     pub old: SpaceState,
     /// New space after the collection, to the KB.
@@ -132,8 +128,6 @@ fn collection(text: &str) -> Option<Traced> {
         kind: word(text, "gc=")?.into(),
         pause_ns: (milliseconds * 1e6).round() as u64,
         allocated_bytes: number(text, "allocated=")?,
-        copied_bytes: number(text, "semi_space_copied=")?,
-        promoted_bytes: number(text, "promoted=")?,
         holes_bytes: number(text, "holes_size_before=")?,
         ..Traced::default()
     })
@@ -197,8 +191,6 @@ mod tests {
             kind: "ms".into(),
             pause_ns: 1_300_000,
             allocated_bytes: 2_268_784,
-            copied_bytes: 1_971_264,
-            promoted_bytes: 1_306_864,
             old: kb(1405, 11, 1420),
             new: kb(3, 4091, 8192),
             holes_bytes: 500,

@@ -508,7 +508,7 @@ impl OCaml {
             born_bytes: self.born_bytes,
             before,
             after: self.space(),
-            work: Work {
+            work: Some(Work {
                 marked_objects: alive,
                 marked_bytes: bytes(alive_words),
                 moved_objects: moved + promoted_objects,
@@ -516,7 +516,7 @@ impl OCaml {
                 promoted_objects,
                 promoted_bytes: bytes(promoted_words),
                 ..Work::default()
-            },
+            }),
             pause_ns: self.measures_pauses.then(|| std::mem::take(&mut self.pause_ns)),
             ..Collection::default()
         });
@@ -586,7 +586,8 @@ impl OCaml {
             live_bytes: self
                 .collections
                 .last()
-                .map_or(0, |collection| collection.work.marked_bytes),
+                .and_then(|collection| collection.work)
+                .map_or(0, |work| work.marked_bytes),
             committed_bytes: self.chunks.committed_bytes() as u64,
             limit_bytes: self.chunks.limit.limit_bytes() as u64,
         }

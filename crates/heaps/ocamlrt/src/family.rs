@@ -3,7 +3,7 @@
 use crate::{Driver, Report, Step};
 use heaplab_heap::{
     Collection, CollectorLog, Family, FamilyError, Lab, Name, OutsideReport, Row, SpaceState,
-    Traits, Work, Workload, WorkloadStep,
+    Traits, Workload, WorkloadStep,
 };
 use heaplab_ocaml::spec::{PARAMETERS, Spec};
 use heaplab_ocaml::strategy::Version;
@@ -149,7 +149,6 @@ fn row(report: &Report, cause: &'static str, (births, born_bytes): (u64, u64)) -
         committed_bytes: bytes(counters.heap_words),
         waste_bytes: None,
     };
-    let work = Work { promoted_bytes: bytes(counters.promoted_words), ..Work::default() };
     Collection {
         kind: "major".into(),
         cause: cause.into(),
@@ -157,7 +156,6 @@ fn row(report: &Report, cause: &'static str, (births, born_bytes): (u64, u64)) -
         born_bytes,
         before: after,
         after,
-        work,
         ..Collection::default()
     }
 }

@@ -10,7 +10,7 @@ use crate::strategy::Options;
 use heaplab_address_space::{Error, Reservation, ReservationOptions};
 use heaplab_heap::{
     Ask, Birth, CheckError, Collected, Collection, Footprint, Heap, OutOfMemory, Part, Role,
-    SpaceState, World,
+    SpaceState, Work, World,
 };
 use std::ptr::NonNull;
 
@@ -121,6 +121,7 @@ impl MarkSweep {
 
     fn collect_for<W: World>(&mut self, cause: &'static str, world: &mut W) {
         let mut collection = self.pace.begin("mark-sweep", cause, self.state());
+        let mut work = Work::default();
         let living = living(world);
         for object in living.iter().filter_map(|slot| world.object(*slot)) {
             let offset = object.address.as_ptr() as usize
@@ -128,16 +129,16 @@ impl MarkSweep {
                 - self.space.base().as_ptr() as usize;
             let header = self.header(offset);
             self.set_header(offset, Header { state: State::Marked, ..header });
-            collection.work.marked_objects += 1;
-            collection.work.marked_bytes += header.bytes;
+            work.marked_objects += 1;
+            work.marked_bytes += header.bytes;
         }
-        self.sweep(&mut collection);
+        self.sweep(&mut work);
         report_reclaimed(world, &living);
-        collection.after = self.state();
+        (collection.after, collection.work) = (self.state(), Some(work));
         self.pace.end(collection);
     }
 
-    fn sweep(&mut self, collection: &mut Collection) {
+    fn sweep(&mut self, work: &mut Work) {
         (self.first_free, self.free_bytes, self.used_bytes) = (None, 0, 0);
         let (mut offset, mut last) = (0, None);
         while offset < self.top {
@@ -154,8 +155,8 @@ impl MarkSweep {
                 if header.state == State::Marked {
                     break;
                 }
-                collection.work.swept_objects += u64::from(header.state == State::White);
-                collection.work.swept_bytes +=
+                work.swept_objects += u64::from(header.state == State::White);
+                work.swept_bytes +=
                     if header.state == State::White { header.bytes } else { 0 };
                 end += header.bytes as usize;
             }

@@ -9,7 +9,7 @@ use crate::strategy::Options;
 use heaplab_address_space::{Error, Reservation, ReservationOptions};
 use heaplab_heap::{
     Ask, Birth, CheckError, Collected, Collection, Footprint, Heap, OutOfMemory, Part, Role,
-    SpaceState, World,
+    SpaceState, Work, World,
 };
 use std::ptr::NonNull;
 
@@ -85,6 +85,7 @@ impl SemiSpace {
         world: &mut W,
     ) -> Result<(), OutOfMemory> {
         let mut collection = self.pace.begin("copy", cause, self.state());
+        let mut work = Work::default();
         let living = living(world);
         let (from, to) = (self.half, 1 - self.half);
         // Live objects are no more than used ones: with this much room in the other half no copy
@@ -107,16 +108,15 @@ impl SemiSpace {
             // SAFETY: the body lies behind the header.
             world.moved(*slot, unsafe { place.add(HEADER_BYTES) });
             top += header.bytes as usize;
-            collection.work.marked_objects += 1;
-            collection.work.marked_bytes += header.bytes;
+            work.marked_objects += 1;
+            work.marked_bytes += header.bytes;
         }
-        (collection.work.moved_objects, collection.work.moved_bytes) =
-            (collection.work.marked_objects, collection.work.marked_bytes);
-        collection.work.swept_bytes = (self.top - top) as u64;
+        (work.moved_objects, work.moved_bytes) = (work.marked_objects, work.marked_bytes);
+        work.swept_bytes = (self.top - top) as u64;
         (self.half, self.top) = (to, top);
         self.give_back(from);
         report_reclaimed(world, &living);
-        collection.after = self.state();
+        (collection.after, collection.work) = (self.state(), Some(work));
         self.pace.end(collection);
         Ok(())
     }

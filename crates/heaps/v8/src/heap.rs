@@ -446,7 +446,7 @@ impl V8Heap {
             after: self.old_state(),
             spaces: spaces.collect(),
             free_lists,
-            work,
+            work: Some(work),
             pause_ns,
         };
         self.collections.push(collection);

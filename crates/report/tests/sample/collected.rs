@@ -42,7 +42,10 @@ fn collection(number: u64) -> Collection {
             swept: vec![free(48), free(0), free(131_072)],
             ..FreeLists::default()
         }),
-        work: Work { marked_bytes: if full { 90 * 1024 * number } else { 0 }, ..Work::default() },
+        work: Some(Work {
+            marked_bytes: if full { 90 * 1024 * number } else { 0 },
+            ..Work::default()
+        }),
         pause_ns: Some(1_500_000 * number),
         ..Collection::default()
     }

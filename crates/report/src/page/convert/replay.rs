@@ -116,7 +116,7 @@ pub(super) fn collections(all: &[Collection]) -> model::ReplayCollections {
         kind: (0..shown).map(|row| nth(row).kind.to_string()).collect(),
         cause: (0..shown).map(|row| nth(row).cause.to_string()).collect(),
         live_bytes: (0..shown)
-            .map(|row| Some(nth(row).work.marked_bytes).filter(|bytes| *bytes > 0))
+            .map(|row| Some(nth(row).work?.marked_bytes).filter(|bytes| *bytes > 0))
             .collect(),
         point_pause_ns: (0..shown).map(|row| nth(row).pause_ns).collect(),
         categories: categories(all),
