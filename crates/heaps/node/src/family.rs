@@ -1,7 +1,7 @@
 //! The family `node`: a workload in the real V8, beside heaps of rules in one table.
 
 use crate::spec::{Compact, FAMILY, PARAMETERS, STRATEGIES};
-use crate::{Spec, Step, find, run};
+use crate::{Spec, Step, find, own, run};
 use heaplab_heap::{
     Family, FamilyError, Lab, Name, OutsideReport, Row, Traits, Workload, WorkloadStep,
 };
@@ -74,9 +74,10 @@ impl Family for Nodes {
         Some(Spec::parse(&pieces.join(",")).map_err(FamilyError::wrong))
     }
 
-    /// Reports a missing Node once, before anything runs.
-    fn suits(&self, spec: &Spec, _workload: &dyn Workload) -> Result<(), FamilyError> {
-        find::node(spec).map(|_| ()).map_err(FamilyError::failed)
+    /// Reports a missing Node and a taken file once, before anything runs.
+    fn suits(&self, spec: &Spec, workload: &dyn Workload) -> Result<(), FamilyError> {
+        find::node(spec).map_err(FamilyError::failed)?;
+        own::check_free(spec, workload.facts().slots).map_err(FamilyError::failed)
     }
 
     fn run<L: Lab>(&self, spec: &Spec, lab: L) -> Result<L::Output, FamilyError> {

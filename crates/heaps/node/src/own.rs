@@ -11,11 +11,11 @@
 
 use crate::process::Watch;
 use crate::results::{self, Head, OLD_SPACE};
-use crate::spec::Spec;
+use crate::spec::{STRATEGIES, Spec};
 use crate::{NodeError, find, known, run};
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{PipeWriter, Write};
+use std::io::{PipeWriter, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Stdio;
@@ -40,7 +40,7 @@ impl Own {
     /// Writes a TOML file for `base=` of the family `v8`: a table a page. Its objects are pairs:
     /// bytes (negative: free), and the number of pieces of this size in a row.
     pub fn to_toml(&self) -> String {
-        let mut text = String::from("# Node's own objects in old space when a workload begins.\n");
+        let mut text = String::new();
         for page in &self.pages {
             let mut pieces: Vec<(i64, u32)> = Vec::new();
             let mut put = |bytes: i64| match pieces.last_mut() {
@@ -68,10 +68,47 @@ impl Own {
     }
 }
 
+/// The first line of a file of `own=`: everything that the objects depend on.
+fn heading(spec: &Spec, slots: u32) -> String {
+    format!(
+        "# Node's own objects when a workload begins: Node {}, strategy={}, compact={}, \
+         semi_space={}m, limit={}m, gc={}, {slots} slots",
+        spec.version,
+        STRATEGIES[usize::from(spec.strategy)],
+        spec.compact.name(),
+        spec.semi_space_mb,
+        spec.limit_mb,
+        spec.gc.name(),
+    )
+}
+
+/// Checks that the file of `own=` does not exist, or is one of this Node for such a workload:
+/// another file is not replaced.
+pub(crate) fn check_free(spec: &Spec, slots: u32) -> Result<(), NodeError> {
+    let Some(path) = &spec.own else { return Ok(()) };
+    let failed = |source| NodeError::Start { path: path.clone(), action: "read", source };
+    let mut first = Vec::new();
+    match File::open(path) {
+        Ok(file) => file.take(HEADING_BYTES_MAX).read_to_end(&mut first).map_err(failed)?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(error)),
+    };
+    let first = String::from_utf8_lossy(&first);
+    let found = first.lines().next().unwrap_or_default();
+    let expected = heading(spec, slots);
+    if found == expected {
+        return Ok(());
+    }
+    let found = if found.starts_with('#') { found } else { "no file of own=" }.into();
+    Err(NodeError::Taken { path: path.clone(), expected, found })
+}
+
 /// Writes Node's own objects to the file of `own=`, which appears whole or not at all.
 pub(crate) fn write(spec: &Spec, slots: u32) -> Result<(), NodeError> {
     let Some(path) = &spec.own else { return Ok(()) };
-    let text = objects(spec, slots)?.to_toml();
+    check_free(spec, slots)?;
+    let pages = objects(spec, slots)?.to_toml();
+    let text = format!("{}\nnode = {:?}\n{pages}", heading(spec, slots), spec.version);
     let failed = |source| NodeError::Start { path: path.clone(), action: "write", source };
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let mut file =
@@ -109,6 +146,8 @@ const MAP_WORDS: usize = 8;
 const MAP_TYPE: usize = 12;
 /// Longest start.
 const START: Duration = Duration::from_secs(120);
+/// Most bytes that are read of an existing file's first line.
+const HEADING_BYTES_MAX: u64 = 1000;
 /// Most pages of old space at the start.
 const PAGES_MAX: usize = 1000;
 

@@ -145,13 +145,12 @@ pub fn refuse(
     ended: &Ended,
     limits: &Limits,
 ) -> Result<(), NodeError> {
+    // The first record is that of the start.
+    let collections = results::count(&ended.results).saturating_sub(1);
+    let expected = limits.expected - 1;
     if ended.timed_out {
-        let collections = results::count(&ended.results).saturating_sub(1);
-        return Err(NodeError::Hung {
-            seconds: limits.timeout.as_secs(),
-            collections,
-            expected: limits.expected - 1,
-        });
+        let seconds = limits.timeout.as_secs();
+        return Err(NodeError::Hung { seconds, collections, expected });
     }
     if ended.succeeded() {
         return Ok(());
@@ -182,18 +181,18 @@ pub fn refuse(
         .chars()
         .take(500)
         .collect();
+    let mut remedy = "run it again; if it dies again, try another version=";
     let said = match ended.exit_status() {
         Some(71) => ": it could not write its results".into(),
         Some(72) => ": it could not read the workload".into(),
         None if said.is_empty() && ended.how() == "signal 9" => {
-            ": killed from outside, as the system does where memory is short; use a smaller workload \
-             or run it again"
-                .into()
+            remedy = "run it again, or use a smaller workload";
+            ": killed from outside, as the system does where memory is short".into()
         }
         _ if said.is_empty() => String::new(),
         _ => format!(": {said}"),
     };
-    Err(NodeError::Died { how: ended.how(), said })
+    Err(NodeError::Died { how: ended.how(), said, collections, expected, remedy })
 }
 
 /// Live bytes after the last collection that V8 traced.

@@ -75,7 +75,7 @@ pub const PARAMETERS: [Parameter; 11] = [
         name: "own",
         takes: "a file",
         default: "none",
-        help: "write the places of Node's own objects at the workload's start into this file, for base= of v8",
+        help: "write the places of Node's own objects at the workload's start into this file, for base= of v8; replaces only a file of the same Node and parameters",
     },
     Parameter {
         name: "node",

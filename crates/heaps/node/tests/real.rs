@@ -223,7 +223,7 @@ fn a_heap_that_is_too_small_a_node_that_hangs_and_one_without_strategies_say_so(
     std::fs::write(&path, "#!/bin/sh\n[ \"$1\" = --version ] && { echo v13.14.0; exit; }\necho oops >&2; kill -11 $$\n").unwrap();
     assert_eq!(
         ran(&format!("node={}", path.display()), &[]).unwrap_err().to_string(),
-        "Node died: signal 11: oops"
+        "Node died: signal 11: oops, after 0 of 1 collections; run it again; if it dies again, try another version="
     );
     std::fs::write(
         &path,
@@ -285,6 +285,30 @@ fn a_node_that_is_killed_says_so_and_leaves_no_file() {
     }
     let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().flatten().collect();
     assert_eq!(left.len(), 1, "the script alone: {left:?}");
+}
+
+/// A file of `own=` is written again, but nothing else is replaced.
+#[test]
+fn own_replaces_no_other_file() {
+    if !have(known::VERSION) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().join("own.toml");
+    let write = |strategy: u8| {
+        ran(&format!("strategy={strategy},own={}", own.display()), &mixed(1_000)).map(|_| ())
+    };
+    write(2).unwrap();
+    let text = std::fs::read_to_string(&own).unwrap();
+    assert!(text.contains("Node 13.14.0, strategy=many,") && text.contains("\nnode = \"13.14.0\"\n"));
+    write(2).unwrap();
+    let said = write(0).unwrap_err().to_string();
+    assert!(said.contains("strategy=legacy") && said.contains("found \"# Node's own"), "{said}");
+    assert_eq!(std::fs::read_to_string(&own).unwrap(), text);
+    std::fs::write(&own, "my notes\n").unwrap();
+    let said = write(2).unwrap_err().to_string();
+    assert!(said.ends_with("found \"no file of own=\": remove it or name another file"), "{said}");
+    assert_eq!(std::fs::read_to_string(&own).unwrap(), "my notes\n");
 }
 
 #[test]

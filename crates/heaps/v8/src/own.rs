@@ -6,7 +6,7 @@
 //! the objects lie here at the same places. If only a page's live bytes are known, the page has no
 //! memory and is never emptied.
 
-use crate::facts::WORD_BYTES;
+use crate::facts::{Version, WORD_BYTES};
 use crate::object::{self, Header, Kind};
 use crate::page::Owner;
 use crate::space::{MAIN, OldGeneration};
@@ -38,6 +38,8 @@ impl OwnPage {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Described {
+    /// Node's version.
+    node: Option<String>,
     page: Vec<DescribedPage>,
 }
 
@@ -56,7 +58,7 @@ const OBJECT_BYTES_MIN: u32 = 16;
 /// Most pages in a file.
 const PAGES_MAX: usize = 1000;
 
-/// The pages in a file, for pages whose area has `area_bytes` bytes. Refuses a free piece of
+/// The pages in a file of this version's Node. Refuses a free piece of
 /// `block_bytes` bytes or more, the strategy's smallest free block: the strategy would place the
 /// workload's objects there, on a page that the workload's figures leave out.
 ///
@@ -64,18 +66,25 @@ const PAGES_MAX: usize = 1000;
 /// The mistake, with the page's number from 1.
 pub fn from_toml(
     text: &str,
-    area_bytes: usize,
+    version: &Version,
     block_bytes: usize,
 ) -> Result<Vec<OwnPage>, String> {
     let described: Described =
         toml::from_str(text).map_err(|error| error.to_string().trim().to_owned())?;
+    if let Some(node) = described.node.filter(|node| node != version.node) {
+        return Err(format!(
+            "it is of Node {node}, and version={} is of Node {}: use version={node}, or let own= of \
+             node:version={} write a file",
+            version.name, version.node, version.node
+        ));
+    }
     if described.page.len() > PAGES_MAX {
         return Err(format!("it has {} pages, and {PAGES_MAX} are the most", described.page.len()));
     }
     let pages = described.page.iter();
     pages
         .map(|page| {
-            let own = described_page(page, area_bytes)?;
+            let own = described_page(page, version.area_bytes)?;
             match largest_hole(&own, page.area_bytes) {
                 (bytes, offset) if bytes as usize >= block_bytes => Err(format!(
                     "{bytes} bytes are free at {offset}, and the strategy would place objects \
@@ -197,7 +206,8 @@ mod tests {
                 "[[page]]\narea_bytes = {area}\nstays = true\nremembered = false\nobjects = {objects}\n"
             )
         };
-        let read = |text: &str| from_toml(text, 1000, 2040);
+        let version = Version { area_bytes: 1000, ..crate::facts::VERSIONS[1] };
+        let read = |text: &str| from_toml(text, &version, 2040);
         let pages = read(&page(900, "[[24,2],[-8,1],[16,1]]")).unwrap();
         let expected = OwnPage {
             live_bytes: 64,
@@ -216,12 +226,16 @@ mod tests {
         assert!(
             said(900, "[[-0,3]]").contains("whole words") && said(900, "[]").contains("no object")
         );
-        let holes = |area, objects: &str| from_toml(&page(area, objects), 1000, 24);
+        let holes = |area, objects: &str| from_toml(&page(area, objects), &version, 24);
         assert!(holes(72, "[[24,1],[-16,1],[16,1]]").is_ok(), "16 bytes within and 16 behind");
         let within = holes(72, "[[24,1],[-8,3],[16,1]]").unwrap_err();
         assert!(within.starts_with("page 1: 24 bytes are free at 24"), "{within}");
         let behind = holes(72, "[[24,2]]").unwrap_err();
         assert!(behind.starts_with("page 1: 24 bytes are free at 48"), "{behind}");
+        let of = |node: &str| read(&format!("node = {node:?}\n{}", page(900, "[[24,1]]")));
+        assert!(of("13.14.0").is_ok());
+        let other = of("14.21.3").unwrap_err();
+        assert!(other.starts_with("it is of Node 14.21.3, and version=7.9 is of"), "{other}");
         assert!(read("page = 3").is_err() && read("[[page]]\nstays = true").is_err());
     }
 }

@@ -246,7 +246,7 @@ impl Spec {
                 None => spec.strategy.minimum_block(),
                 Some(_) => usize::MAX,
             };
-            let pages = own::from_toml(&text, area, block).map_err(|what| SpecError {
+            let pages = own::from_toml(&text, &spec.version, block).map_err(|what| SpecError {
                 what: "base",
                 expected: format!("a file that own= of node wrote, but {what}"),
                 found: path.display().to_string(),

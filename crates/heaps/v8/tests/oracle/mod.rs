@@ -88,8 +88,8 @@ impl Setting<'_> {
         let mut spec = Spec::parse(&text).expect("a spec of this heap");
         // V8 names no percentage if no page is that free: a value over 100 stands for it.
         spec.free_percents = real.run.thresholds.iter().map(|one| one.unwrap_or(101)).collect();
-        let base =
-            own::from_toml(&real.own.to_toml(), version.area_bytes, spec.strategy.minimum_block());
+        let block = spec.strategy.minimum_block();
+        let base = own::from_toml(&real.own.to_toml(), version, block);
         spec.base = Some(base.expect("pages as they were written"));
         if self.limit_mb > 0 {
             let own = own_capacity_bytes(&real.run, version.header_bytes()) as usize;
