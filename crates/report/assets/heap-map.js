@@ -66,9 +66,10 @@ function comparedHeaps(drawn) {
   ], [...drawn].sort((a, b) => committed(a) - committed(b)), { noun: 'heap' });
 }
 
-// A page of the heap calls a category's blocks "(free, 24 to 31 bytes)", a collection "24 to 31 bytes".
+// A page of the heap calls a category's blocks "(free, 24 to 31 bytes)", before its sweep "(free once swept, 24 to 31 bytes)",
+// a collection "24 to 31 bytes".
 function categoryOf(name) {
-  return name.replace(/^\(free, (.*)\)$/, '$1');
+  return name.replace(/^\(free(?: once swept)?, (.*)\)$/, '$1');
 }
 
 // A colour for each kind of free bytes, the same at all moments and in the chart. Beside categories, what is in none is pale.
@@ -141,7 +142,8 @@ function isLost(name) {
 
 function colourOf(map, index) {
   const { name } = map.free[index];
-  return isLost(name) ? 'lost' : map.colours.get(categoryOf(name));
+  const colour = isLost(name) ? 'lost' : map.colours.get(categoryOf(name));
+  return name.includes('once swept') ? `${colour} unswept` : colour;
 }
 
 function swatch(colour) {
@@ -167,7 +169,7 @@ function pageStrip(map, page, index) {
 }
 
 function kindOfLetter(letter) {
-  return '0123456789abcdefghijkmnopqrstuvxyz'.indexOf(letter);
+  return '0123456789abcdefghijkmnopqrstuvxyzABCDEFGHIJKLMNOPQRSTUVWXYZ'.indexOf(letter);
 }
 
 function colourOfLetter(map, letter) {

@@ -243,43 +243,44 @@ impl Heap for V8Heap {
     }
 }
 
-/// The free bytes of a page that waits to be swept: on no list, dead objects included.
-const UNSWEPT: &str = "(not swept)";
-
 /// Parts of a page of old space, for a walk: runs of objects, free blocks by category, waste, the
-/// linear area. A page that waits to be swept has live objects and the rest.
+/// linear area. On a page that waits to be swept the marks show what the sweep will free, and where
+/// its blocks will belong; until then they are on no list.
 pub fn page_parts(parts: &Parts, page: u32, out: &mut Vec<Part>) {
     let Ok(found) = walk_page(parts, page) else { return };
     let strategy = &parts.old.strategy;
     let (books, first) = (&parts.old.pages[page], parts.old.pages.start(page));
-    let mut run: Option<(usize, usize)> = None;
+    // Neighbours are one part: live objects, or what the sweep will make one block of.
+    let mut run: Option<(bool, std::ops::Range<usize>)> = None;
+    let close = |run: &mut Option<(bool, std::ops::Range<usize>)>, out: &mut Vec<Part>| {
+        out.extend(run.take().map(|(live, addresses)| {
+            if live {
+                return Part::new(2, Role::Blocks, "blocks", addresses);
+            }
+            let name = strategy.free_name("free once swept", "waste once swept", addresses.len());
+            Part::new(2, Role::Vacant, name, addresses)
+        }));
+    };
     for (at, bytes, kind) in found {
         let name = match kind {
-            _ if books.unswept && !books.is_marked(at - first) => {
-                // Sweeping makes one block of neighbours.
-                let before = out.last_mut().filter(|part| part.name == UNSWEPT && run.is_none());
-                if let Some(before) = before.filter(|before| before.addresses.end == at) {
-                    before.addresses.end += bytes;
-                    continue;
-                }
-                UNSWEPT.into()
-            }
-            Kind::Free if bytes < strategy.minimum_block() => "(waste)".into(),
-            Kind::Free => strategy.category_name(strategy.category(bytes)),
-            Kind::Filler => "(linear area)".into(),
+            Kind::Free if !books.unswept => strategy.free_name("free", "waste", bytes),
+            Kind::Filler if !books.unswept => "(linear area)".into(),
             _ => {
-                run = Some((run.map_or(at, |(start, _)| start), at + bytes));
+                let live = !books.unswept || books.is_marked(at - first);
+                match &mut run {
+                    Some((same, addresses)) if *same == live => addresses.end = at + bytes,
+                    _ => {
+                        close(&mut run, out);
+                        run = Some((live, at..at + bytes));
+                    }
+                }
                 continue;
             }
         };
-        if let Some((start, end)) = run.take() {
-            out.push(Part::new(2, Role::Blocks, "blocks", start..end));
-        }
+        close(&mut run, out);
         out.push(Part::new(2, Role::Vacant, name, at..at + bytes));
     }
-    if let Some((start, end)) = run {
-        out.push(Part::new(2, Role::Blocks, "blocks", start..end));
-    }
+    close(&mut run, out);
 }
 
 #[cfg(test)]
@@ -288,6 +289,7 @@ mod tests {
     use crate::Spec;
     use heaplab_heap::witness::{Objects, Witness};
     use heaplab_heap::{Ask, Birth, Collected, Origin};
+    use std::collections::BTreeMap;
 
     const SLOTS: u32 = 2_000;
 
@@ -325,9 +327,20 @@ mod tests {
             of.map(Part::own_bytes).sum()
         };
         let used = heap.collections().last().unwrap().after.used_bytes;
-        let unswept = bytes(heaplab_heap::Role::Vacant, UNSWEPT);
         assert_eq!(bytes(heaplab_heap::Role::Blocks, "blocks"), used);
-        assert!(unswept > 2 * used, "{unswept} not swept, {used} used");
+        // What the sweep will free is shown as after it, under other names.
+        let vacant = |parts: &[Part], from: &str, to: &str| -> BTreeMap<String, u64> {
+            let mut sums = BTreeMap::new();
+            let of_size = |part: &&Part| part.name.starts_with(from) && part.name.contains("bytes");
+            for part in parts.iter().filter(of_size) {
+                *sums.entry(part.name.replace(from, to)).or_default() += part.own_bytes();
+            }
+            sums
+        };
+        let promised = vacant(&parts, "(free once swept,", "(free,");
+        assert!(promised.values().sum::<u64>() > 2 * used, "{promised:?}, {used} used");
+        heap.parts.old.complete_sweeping();
+        assert_eq!(promised, vacant(&heap.walk().unwrap(), "(free,", "(free,"));
     }
 
     /// A page and a category of it with two nodes or more.

@@ -185,12 +185,14 @@ impl Strategy {
         self.by_words = (0..words).map(category).collect();
     }
 
-    /// The name of a category's free blocks: `(free, 256 to 511 bytes)`.
-    pub fn category_name(&self, category: usize) -> String {
-        match (self.minimums.get(category), self.minimums.get(category + 1)) {
-            (Some(from), Some(next)) => format!("(free, {from} to {} bytes)", next - 1),
-            (Some(from), None) => format!("(free, {from} bytes and more)"),
-            _ => "(free)".into(),
+    /// The name of a free block of `bytes` bytes: `(free, 256 to 511 bytes)`, or `(waste)` if it is
+    /// too small for any category.
+    pub fn free_name(&self, free: &str, waste: &str, bytes: usize) -> String {
+        let category = self.category(bytes);
+        match (self.minimums[category], self.minimums.get(category + 1)) {
+            _ if bytes < self.minimum_block() => format!("({waste})"),
+            (from, Some(next)) => format!("({free}, {from} to {} bytes)", next - 1),
+            (from, None) => format!("({free}, {from} bytes and more)"),
         }
     }
 

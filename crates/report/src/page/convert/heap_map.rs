@@ -11,7 +11,7 @@ use heaplab_heap::{Part, Role};
 use std::collections::HashMap;
 
 /// Letters of kinds of vacant bytes in a strip; more kinds share the last.
-const LETTERS: &[u8] = b"0123456789abcdefghijkmnopqrstuvxyz";
+const LETTERS: &[u8] = b"0123456789abcdefghijkmnopqrstuvxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 const LIVE: u8 = b'l';
 /// Of vacant bytes that no allocation will find.
 const WASTE: u8 = b'w';
