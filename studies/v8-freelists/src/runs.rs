@@ -52,8 +52,7 @@ pub fn strategy(name: &str) -> Result<Strategy> {
         let described = described::from_toml(&text).map_err(|error| anyhow::anyhow!("{error}"));
         return Ok(Strategy { name: name.into(), ..described? });
     }
-    let found = documented::all().into_iter().find(|strategy| strategy.name == name);
-    found.with_context(|| format!("heaplab has no strategy {name}"))
+    documented::find(name).with_context(|| format!("heaplab has no strategy {name}"))
 }
 
 /// Strategies of the document that heaplab lacks, as a file for `v8:file=`.
@@ -67,10 +66,6 @@ fn own(name: &str) -> Option<String> {
         small.chain(middle).chain(large).collect()
     };
     match name {
-        "legacy-slow" => file(
-            vec![24, 88, 256, 2048, 16_384, 65_536],
-            "search = \"precise\"\nsteal = \"largest-first\"",
-        ),
         "more-1k-by-1k" => file(linear(1024), "search = \"fast-path\"\nroom_bytes = 1024"),
         "more-2k-by-2k" => file(linear(2048), "search = \"fast-path\"\nroom_bytes = 2048"),
         "more-4k-by-4k" => file(linear(4096), "search = \"fast-path\"\nroom_bytes = 4096"),

@@ -300,7 +300,9 @@ fn own_replaces_no_other_file() {
     };
     write(2).unwrap();
     let text = std::fs::read_to_string(&own).unwrap();
-    assert!(text.contains("Node 13.14.0, strategy=many,") && text.contains("\nnode = \"13.14.0\"\n"));
+    assert!(
+        text.contains("Node 13.14.0, strategy=many,") && text.contains("\nnode = \"13.14.0\"\n")
+    );
     write(2).unwrap();
     let said = write(0).unwrap_err().to_string();
     assert!(said.contains("strategy=legacy") && said.contains("found \"# Node's own"), "{said}");

@@ -156,8 +156,7 @@ impl MarkSweep {
                     break;
                 }
                 work.swept_objects += u64::from(header.state == State::White);
-                work.swept_bytes +=
-                    if header.state == State::White { header.bytes } else { 0 };
+                work.swept_bytes += if header.state == State::White { header.bytes } else { 0 };
                 end += header.bytes as usize;
             }
             self.set_header(offset, Header { bytes: (end - offset) as u64, state: State::Free });

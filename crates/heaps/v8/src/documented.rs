@@ -19,6 +19,49 @@ const ROOM_256_BYTES: usize = 128;
 /// Usable bytes of a page of 256 KiB, as V8 7.8 to 8.4 have it.
 pub(crate) const PAGE_AREA_BYTES: usize = 261_856;
 
+/// The document's names of strategies, without `FreeList`, and the row that places every object
+/// alike. They differ at most in how they find the same node.
+pub const NAMES: [(&str, &str); 30] = [
+    ("Legacy", "legacy"),
+    ("FastAlloc", "fast-alloc"),
+    ("Many", "many-46"),
+    ("ManyCached", "many-cached"),
+    ("ManyCachedFastPath", "many-fast-path"),
+    ("ManyCachedOrigin", "many-origin"),
+    ("FullPages", "single-page"),
+    ("SinglePage", "single-page"),
+    ("LegacySlowPath", "legacy-slow"),
+    ("LegacySlowPathRetry", "legacy-retry"),
+    ("LegacyMoreSmalls", "legacy-more-smalls"),
+    ("LegacyMoreSmallsSlowPath", "legacy-more-smalls-slow"),
+    ("ManyFastPath", "many-46-fast-path"),
+    ("ManyCachedFastPath256", "many-46-fast-path-256"),
+    ("ManyOrigin", "many-46-origin"),
+    ("HalfMany", "many"),
+    ("HalfManyFastPath", "many-fast-path"),
+    ("HalfManyCachedFastPath", "many-fast-path"),
+    ("HalfSmallMany", "half-small-many"),
+    ("HalfSmallManyFastPath", "half-small-many-fast-path"),
+    ("HalfSmallManyCachedFastPath", "half-small-many-fast-path"),
+    ("ManyMore", "many-more"),
+    ("ManyMoreLoopSelect", "many-more"),
+    ("ManyMoreLoopSelectLarge", "many-more"),
+    ("ManyMoreFastPath", "many-more-fast-path"),
+    ("ManyMoreFastPathNoCache", "many-more-fast-path"),
+    ("ManyMore2k", "many-more-2k"),
+    ("ManyMore2kFastPath", "many-more-2k-fast-path"),
+    ("ManyMore2kFastPathNoCache", "many-more-2k-fast-path"),
+    ("ManyMore2kWholeRegion", "many-more-2k-region"),
+];
+
+/// The strategy of a name, ours or the document's, under this name.
+pub fn find(name: &str) -> Option<Strategy> {
+    let theirs = name.strip_prefix("FreeList").unwrap_or(name);
+    let ours = NAMES.iter().find(|(known, _)| *known == theirs).map_or(name, |(_, ours)| ours);
+    let found = all().into_iter().find(|strategy| strategy.name == ours)?;
+    Some(Strategy { name: name.into(), ..found })
+}
+
 /// Every strategy by name: those that V8 shipped, then the document's.
 pub fn all() -> Vec<Strategy> {
     released().into_iter().chain(documented()).chain(future()).collect()
@@ -174,6 +217,14 @@ fn documented() -> Vec<Strategy> {
             legacy_minimums(),
             exhaustive(),
         ),
+        Strategy {
+            steal: Steal::LargestFirst,
+            ..own(
+                "legacy-slow",
+                "legacy's categories, the request's own first, the first block of each",
+                &shipped[0].minimums,
+            )
+        },
         legacy(
             "legacy-more-smalls",
             "legacy's large categories and one for each small size (reconstructed)",
@@ -284,6 +335,12 @@ mod tests {
                 strategy.name
             );
         }
+        for (theirs, ours) in NAMES {
+            let (found, row) = (find(theirs).unwrap(), find(ours).unwrap());
+            assert_eq!(Strategy { name: ours.into(), ..found }, row, "{theirs}");
+        }
+        assert_eq!(find("FreeListHalfMany").unwrap().minimums, find("many").unwrap().minimums);
+        assert_eq!(find("FreeList"), None);
         let mut names: Vec<&String> = counts.iter().map(|(name, _)| name).collect();
         names.sort();
         names.dedup();

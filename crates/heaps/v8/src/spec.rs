@@ -435,14 +435,11 @@ fn read_file(what: &'static str, path: &Path, bytes_max: u64) -> Result<String, 
 }
 
 fn find_strategy(name: &str) -> Result<Strategy, SpecError> {
-    let mut known = documented::all();
-    match known.iter().position(|strategy| strategy.name == name) {
-        Some(at) => Ok(known.swap_remove(at)),
-        None => {
-            let names: Vec<_> = known.into_iter().map(|strategy| strategy.name).collect();
-            Err(SpecError { what: "strategy", expected: names.join(", "), found: name.into() })
-        }
-    }
+    documented::find(name).ok_or_else(|| {
+        let names: Vec<_> = documented::all().into_iter().map(|strategy| strategy.name).collect();
+        let expected = format!("{}, or a name of the document as HalfMany", names.join(", "));
+        SpecError { what: "strategy", expected, found: name.into() }
+    })
 }
 
 #[cfg(test)]

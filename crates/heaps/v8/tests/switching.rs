@@ -43,7 +43,8 @@ fn feedback_switches_where_few_bytes_are_taken() {
         let all = heap.collections();
         let end = all.iter().rposition(|one| one.kind == "mark-sweep").unwrap();
         let begin = all[..end].iter().rposition(|one| one.kind == "mark-sweep").unwrap() + 1;
-        let taken: u64 = all[begin..=end].iter().filter_map(|one| Some(one.work?.promoted_bytes)).sum();
+        let taken: u64 =
+            all[begin..=end].iter().filter_map(|one| Some(one.work?.promoted_bytes)).sum();
         let large = |at: usize| all[at].spaces.iter().find(|space| space.name == "large").unwrap();
         if large(begin).before == large(end).after {
             assert_eq!(heap.old().switched, taken < all[end].after.used_bytes, "{shape}");

@@ -26,7 +26,8 @@ fn tasks_place_objects_elsewhere_and_keep_the_same_ones() {
             assert_eq!(together, ran(shape, tasks), "{shape}: another run of {tasks} tasks");
             let full = |all: &[Collection]| {
                 let full = all.iter().filter(|one| one.kind != "scavenge");
-                full.map(|one| (one.births, one.work.map(|work| work.marked_bytes))).collect::<Vec<_>>()
+                full.map(|one| (one.births, one.work.map(|work| work.marked_bytes)))
+                    .collect::<Vec<_>>()
             };
             assert_eq!(full(&together), full(&alone), "{shape}, {tasks} tasks");
             placed_elsewhere += usize::from(together != alone);
