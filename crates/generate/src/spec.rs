@@ -103,9 +103,17 @@ pub enum SpecError {
         /// The given value.
         value: String,
     },
-    /// The sizes cannot be had.
+    /// There are no such sizes.
     #[error("sizes={value}: {why}")]
     Sizes {
+        /// The given value.
+        value: String,
+        /// In words.
+        why: String,
+    },
+    /// The file of sizes cannot be read, or is damaged.
+    #[error("sizes={value}: {why}")]
+    File {
         /// The given value.
         value: String,
         /// In words.
@@ -162,7 +170,14 @@ impl Spec {
                 }
                 spec.sizes = sizes(&value, &read)
                     .ok_or_else(wrong)?
-                    .map_err(|why| SpecError::Sizes { value: value.clone(), why })?;
+                    .map_err(|why| {
+                        let value = value.clone();
+                        if value.starts_with("file:") {
+                            SpecError::File { value, why }
+                        } else {
+                            SpecError::Sizes { value, why }
+                        }
+                    })?;
             }
             named.push((key, takes, value));
         }
@@ -226,7 +241,8 @@ impl Spec {
             return useless(key);
         }
         if self.lifetimes == Lifetimes::Fragmentation {
-            if let Some(key) = ["sizes", "same"].into_iter().find(|key| has(key)) {
+            // Its order is fixed: no number is drawn.
+            if let Some(key) = ["sizes", "same", "seed"].into_iter().find(|key| has(key)) {
                 return useless(key);
             }
             self.sizes = Sizes::new(FRAGMENTS.map(|size| (size, 1)).to_vec(), None)
@@ -313,5 +329,7 @@ mod tests {
             said("lifetimes=fragmentation,sizes=web"),
             "sizes has no meaning with lifetimes=fragmentation"
         );
+        assert!(said("lifetimes=fragmentation,seed=2").starts_with("seed has no meaning"));
+        assert!(said("uniform=100-10").ends_with("no multiple of 8 from 100 to 10"));
     }
 }

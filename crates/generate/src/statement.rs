@@ -146,7 +146,8 @@ impl fmt::Display for Statement {
         )?;
         for row in &self.rows {
             let Row { what, stated_percent, reached_percent, tolerance_percent } = row;
-            let off = reached_percent - stated_percent;
+            // Adding 0 makes 0 of -0, which else would print its sign.
+            let off = ((reached_percent - stated_percent) * 100.0).round() / 100.0 + 0.0;
             writeln!(
                 f,
                 "  {what:<44}{stated_percent:>8.2}{reached_percent:>9.2}{off:>+8.2}{tolerance_percent:>10.2}"
@@ -174,6 +175,15 @@ mod tests {
     #[test]
     fn a_statement_reads_like_this() {
         insta::assert_snapshot!(statement("sizes=web,lifetimes=phase,births=100000,seed=7"));
+    }
+
+    #[test]
+    fn nothing_is_off_by_minus_nothing() {
+        let mut statement = statement("births=10");
+        statement.rows.truncate(1);
+        statement.rows[0].stated_percent = 87.001;
+        statement.rows[0].reached_percent = 87.0;
+        assert!(statement.to_string().contains(" +0.00 "), "{statement}");
     }
 
     proptest! {

@@ -70,6 +70,8 @@ fn what_cannot_be_generated_is_refused_and_nothing_is_left() {
         ("sizes=huge", 2, "sizes takes octane, web"),
         ("size=web", 2, "what can: sizes, lifetimes"),
         ("lifetimes=queue,die=5", 2, "no meaning with lifetimes=queue"),
+        ("uniform=100-10", 2, "no multiple of 8 from 100 to 10"),
+        ("lifetimes=fragmentation,seed=2", 2, "seed has no meaning"),
         ("sizes=file:missing.csv", 1, "cannot open missing.csv"),
         ("sizes=file:bad.csv", 1, "line 2: expected a size in bytes"),
     ] {

@@ -29,7 +29,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let spec = match Spec::parse(&args.statement, read_sizes) {
         Ok(spec) => spec,
         // The file is named rightly and what is in it is wrong, or it cannot be read.
-        Err(error @ SpecError::Sizes { .. }) => return Err(anyhow!(error)),
+        Err(error @ SpecError::File { .. }) => return Err(anyhow!(error)),
         Err(error) => misasked!("{error}; see heaplab generate --help"),
     };
     let births = spec.births;
