@@ -10,7 +10,7 @@
 use crate::results::{HeapResult, Measure, RESULTS_VERSION, Results, Settings, Workload};
 use crate::run::{ExperimentError, write_whole};
 use crate::verdict;
-use heaplab_text::words::plural;
+use heaplab_text::words::{self, plural};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -107,10 +107,11 @@ fn utc(unix_s: u64) -> String {
 }
 
 /// Keeps `results` as the last replay of their process, and those earlier ones with measurements
-/// that no later one has, as far as there is room.
+/// that no later one has, as far as there is room. Without room for the last one, its collections
+/// and slices are thinned out, and a caution says so.
 ///
 /// # Errors
-/// The bundle cannot be written to, or the results are larger than a report reads.
+/// The bundle cannot be written to, or the results are larger than a report reads even so.
 pub fn keep(bundle: &Path, results: &Results) -> Result<(), ExperimentError> {
     keep_within(bundle, results, LARGEST_BYTES)
 }
@@ -124,6 +125,8 @@ fn keep_within(bundle: &Path, results: &Results, most_bytes: u64) -> Result<(), 
         }
     }
     let mut kept = Kept { replays };
+    let of_heap = |heap: &HeapResult| heap.collections.len().max(heap.log.slices.len());
+    let mut rows_max = results.heaps.iter().map(of_heap).max().unwrap_or(0);
     loop {
         let bytes = serde_json::to_vec_pretty(&kept)
             .map_err(|error| ExperimentError::io(&file, "write")(error.into()))?;
@@ -131,12 +134,46 @@ fn keep_within(bundle: &Path, results: &Results, most_bytes: u64) -> Result<(), 
             return write_whole(&file, &bytes);
         }
         // The oldest makes room.
-        kept.replays.pop();
-        if kept.replays.is_empty() {
+        if kept.replays.len() > 1 {
+            kept.replays.pop();
+            continue;
+        }
+        rows_max /= 2;
+        if rows_max == 0 {
             let why = format!("{} bytes of results, and {ADVICE}", bytes.len());
             return Err(ExperimentError::io(&file, "keep")(std::io::Error::other(why)));
         }
+        kept.replays = vec![thinned(results.clone(), rows_max)];
     }
+}
+
+/// Results with at most `most` collections and slices of each heap, and a caution about each heap
+/// that lost some.
+fn thinned(mut results: Results, most: usize) -> Results {
+    for heap in &mut results.heaps {
+        let all = [(heap.collections.len(), "collection"), (heap.log.slices.len(), "slice")];
+        thin(&mut heap.collections, most);
+        thin(&mut heap.log.slices, most);
+        for (count, what) in all.into_iter().filter(|(count, _)| *count > most) {
+            results.cautions.push(format!(
+                "Of {} of {} only {} are kept here, evenly chosen: all would be more than a \
+                 report reads.",
+                plural(count as u64, what),
+                heap.heap,
+                words::count(most as u64),
+            ));
+        }
+    }
+    results
+}
+
+/// Keeps `most` rows, evenly chosen, the last one among them.
+fn thin<T>(rows: &mut Vec<T>, most: usize) {
+    let (mut nth, count) = (0, rows.len());
+    rows.retain(|_| {
+        nth += 1;
+        count <= most || nth * most / count > (nth - 1) * most / count
+    });
 }
 
 /// Whether an earlier replay of the same workload has a figure that none of the `later` ones
@@ -263,6 +300,7 @@ fn read<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, KeptError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use heaplab_heap::Collection;
 
     fn results(process: Option<u32>) -> Results {
         let workload = serde_json::json!({ "bundle": "", "program": "p", "allocator": "", "process": process, "events": 1, "objects": 1, "threads": 1,
@@ -342,6 +380,18 @@ mod tests {
         // There is room for the newer one alone, whose time the older one has.
         keep_within(bundle.path(), &space, whole).unwrap();
         assert_eq!(read_kept(&file).unwrap(), std::slice::from_ref(&space));
+        // Many collections are thinned out.
+        let mut many = space.clone();
+        let births = 1..=1_000;
+        many.heaps[0].collections =
+            births.map(|births| Collection { births, ..Collection::default() }).collect();
+        keep_within(bundle.path(), &many, 2 * whole + 50_000).unwrap();
+        let [thin] = &read_kept(&file).unwrap()[..] else { panic!("one replay") };
+        let kept = &thin.heaps[0].collections;
+        assert!((50..=500).contains(&kept.len()) && kept.last().unwrap().births == 1_000);
+        let said = format!("only {} are kept here", kept.len());
+        assert!(thin.cautions.last().unwrap().contains(&said), "{:?}", thin.cautions);
+        keep_within(bundle.path(), &space, whole).unwrap();
         let error = keep_within(bundle.path(), &both, 100).unwrap_err().to_string();
         assert!(error.contains("collect less often"), "{error}");
         assert_eq!(read_kept(&file).unwrap(), [space], "what was kept stays");

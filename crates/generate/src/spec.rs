@@ -168,16 +168,14 @@ impl Spec {
                 if !known {
                     return Err(wrong());
                 }
-                spec.sizes = sizes(&value, &read)
-                    .ok_or_else(wrong)?
-                    .map_err(|why| {
-                        let value = value.clone();
-                        if value.starts_with("file:") {
-                            SpecError::File { value, why }
-                        } else {
-                            SpecError::Sizes { value, why }
-                        }
-                    })?;
+                spec.sizes = sizes(&value, &read).ok_or_else(wrong)?.map_err(|why| {
+                    let value = value.clone();
+                    if value.starts_with("file:") {
+                        SpecError::File { value, why }
+                    } else {
+                        SpecError::Sizes { value, why }
+                    }
+                })?;
             }
             named.push((key, takes, value));
         }
