@@ -165,7 +165,7 @@ pub const PARAMETERS: [Parameter; 12] = [
         name: "limit",
         takes: "bytes",
         default: "64g",
-        help: "maximum size of old space and large objects together; as in V8, promotions of one collection may exceed it by up to a semi-space",
+        help: "maximum size of old space and large objects together; as in V8, promotions of one collection may exceed it by up to a semi-space, so a workload with that much more alive can end well",
     },
 ];
 
