@@ -139,6 +139,8 @@ fn process(paint: &mut Paint, report: &Report<'_>) {
         Ended::Exited(status) => format!(", exit status {status}"),
         Ended::Signalled(signal) => format!(", killed by signal {signal}"),
         Ended::Exec => ", became another program".into(),
+        // A worker of Node ends without a status.
+        Ended::Unknown if process.ended_ns.is_some() => String::new(),
         Ended::Unknown => ", end not seen".into(),
     };
     paint.wrapped(

@@ -42,6 +42,7 @@ fn life(process: &Process) -> String {
         Began::Exec => "became this program by exec",
     };
     match process.ended {
+        Ended::Unknown if process.ended_ns.is_some() => format!("{began}, ended"),
         Ended::Unknown => format!("{began}, its end was not seen"),
         Ended::Exited(status) => format!("{began}, exited with {status}"),
         Ended::Signalled(signal) => format!("{began}, ended by signal {signal}"),
@@ -77,5 +78,17 @@ pub(super) fn thread_name(sources: &Report<'_>, thread: u32) -> String {
         }
         Some(thread) => thread.tid.to_string(),
         None => format!("thread {thread}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_without_a_status_is_an_end() {
+        assert_eq!(life(&Process::default()), "started, its end was not seen");
+        let worker = Process { ended_ns: Some(9), ..Process::default() };
+        assert_eq!(life(&worker), "started, ended");
     }
 }
