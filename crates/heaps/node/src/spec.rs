@@ -19,7 +19,7 @@ pub const STRATEGIES: [&str; 6] =
 pub const PARAMETERS: [Parameter; 11] = [
     Parameter {
         name: "version",
-        takes: "12.22.1, 13.14.0, 14.0.0, 14.21.3 or another Node with these strategies",
+        takes: "12.22.1, 13.14.0, 14.0.0, 14.21.3 or another Node of 12 to 14: others have no such strategies",
         default: known::VERSION,
         help: "the Node to run the workload in (V8 7.8, 7.9, 8.1, 8.4)",
     },
@@ -302,14 +302,17 @@ impl fmt::Display for Spec {
     }
 }
 
-/// Three numbers with dots between.
+/// Three numbers with dots between, of a Node with free-list strategies.
 fn version(text: &str) -> Option<String> {
     let text = text.strip_prefix('v').unwrap_or(text);
     let pieces: Vec<&str> = text.split('.').collect();
     let number = |piece: &&str| {
         !piece.is_empty() && piece.len() <= 4 && piece.bytes().all(|byte| byte.is_ascii_digit())
     };
-    (pieces.len() == 3 && pieces.iter().all(number)).then(|| text.into())
+    let is_version = pieces.len() == 3 && pieces.iter().all(number);
+    // Others lack the flag, however they are installed.
+    let has_strategies = matches!(pieces[0], "12" | "13" | "14");
+    (is_version && has_strategies).then(|| text.into())
 }
 
 fn strategy(text: &str) -> Option<u8> {
@@ -355,6 +358,7 @@ mod tests {
         for wrong in [
             "version=13",
             "version=13.14.x",
+            "version=20.20.2",
             "compact=no",
             "gc=",
             "every=0",
