@@ -1,6 +1,6 @@
 //! The table of heaps. A new family is one line in it.
 
-use crate::usage_error::UsageError;
+use anyhow::Context as _;
 use heaplab_arena::Arenas;
 use heaplab_metaspace::Metaspaces;
 use heaplab_node::Nodes;
@@ -31,6 +31,6 @@ pub const SYNTAX: &str = "Parameters follow a heap's name: NAME:PARAMETER=VALUE,
 pub type Heap = Box<dyn Selected>;
 
 /// The heaps that `--on` names, such as `glibc,jemalloc:narenas=1,dirty_decay_ms=0,mimalloc`.
-pub fn on(list: &str) -> Result<Vec<Heap>, UsageError> {
-    FAMILIES.parse_list(list).map_err(|error| UsageError(format!("--on: {error:#}")))
+pub fn on(list: &str) -> anyhow::Result<Vec<Heap>> {
+    FAMILIES.parse_list(list).context("--on")
 }

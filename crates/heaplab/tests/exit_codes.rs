@@ -19,6 +19,8 @@ const CASES: &[Case] = &[
     ("report SQLITE --top many", 2, "invalid value"),
     ("replay SQLITE --on glibc,umem", 2, "umem"),
     ("replay SQLITE --on glibc,./libmine.so", 2, "a library is named lib:./libmine.so"),
+    ("replay SQLITE --on v8:many,base=HERE/missing.toml", 1, "a readable TOML file"),
+    ("replay SQLITE --on v8:many,base=1000000", 2, "live bytes a page"),
     ("record --forcee -- true", 2, "'--force'"),
     ("completions tcsh", 2, "possible values"),
     ("replay SQLITE --on glibc,glibc", 2, "is named twice"),

@@ -169,7 +169,7 @@ mod tests {
             ("elastik", "there is no heap"),
             ("", "for example --on elastic"),
         ] {
-            let error = heap_of(name).unwrap_err().to_string();
+            let error = format!("{:#}", heap_of(name).unwrap_err());
             assert!(error.starts_with("--on: ") && error.contains(expected), "{name}: {error}");
         }
     }

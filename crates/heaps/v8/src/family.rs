@@ -36,7 +36,11 @@ impl Family for V8s {
         (name.head == NAME).then(|| {
             let stray = name.strays.iter().map(|stray| (stray.as_str(), ""));
             let given = name.parameters.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-            Spec::of(name.variant.as_deref(), given.chain(stray)).map_err(FamilyError::wrong)
+            let spec = Spec::of(name.variant.as_deref(), given.chain(stray));
+            // The same command line works once the file is right.
+            spec.map_err(|error| {
+                if error.of_file { FamilyError::failed(error) } else { FamilyError::wrong(error) }
+            })
         })
     }
 
@@ -49,5 +53,20 @@ impl Family for V8s {
             heap.watch_losses();
         }
         Ok(lab.collected(heap))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_missing_is_no_wrong_name() {
+        let error = |name: &str| V8s.parse(&Name::parse(name)).unwrap().unwrap_err();
+        for name in ["v8:file=/missing.toml", "v8:many,base=/missing.toml"] {
+            assert!(matches!(error(name), FamilyError::Failed(_)), "{name}");
+        }
+        assert!(matches!(error("v8:many,file=/missing.toml"), FamilyError::Failed(_)));
+        assert!(matches!(error("v8:many,base=1000000"), FamilyError::Wrong(_)));
     }
 }

@@ -82,6 +82,18 @@ pub struct SpecError {
     what: &'static str,
     expected: String,
     found: String,
+    /// A named file cannot be read, or its content is wrong.
+    pub(crate) of_file: bool,
+}
+
+impl SpecError {
+    fn new(what: &'static str, expected: impl Into<String>, found: impl Into<String>) -> SpecError {
+        SpecError { what, expected: expected.into(), found: found.into(), of_file: false }
+    }
+
+    fn of_file(what: &'static str, expected: String, path: &Path) -> SpecError {
+        SpecError { of_file: true, ..SpecError::new(what, expected, path.display().to_string()) }
+    }
 }
 
 /// Default limit. V8 has none of its own: its embedder derives one from the machine's memory.
@@ -221,21 +233,15 @@ impl Spec {
         }
         for (name, value) in parameters {
             if spec.given.iter().any(|(given, _)| given == name) {
-                return Err(SpecError {
-                    what: "one value of each parameter",
-                    expected: format!("{name} once"),
-                    found: value.into(),
-                });
+                let expected = format!("{name} once");
+                return Err(SpecError::new("one value of each parameter", expected, value));
             }
             spec.set(name, value)?;
             spec.given.push((name.into(), value.into()));
         }
         if let (Some(strategy), Some(file)) = (strategy, spec.named_file("file")) {
-            return Err(SpecError {
-                what: "file",
-                expected: format!("v8:file= without a strategy's name, or v8:{strategy} alone"),
-                found: file.display().to_string(),
-            });
+            let expected = format!("v8:file= without a strategy's name, or v8:{strategy} alone");
+            return Err(SpecError::new("file", expected, file.display().to_string()));
         }
         // The version is known from here on.
         let area = spec.version.area_bytes;
@@ -246,30 +252,22 @@ impl Spec {
                 None => spec.strategy.minimum_block(),
                 Some(_) => usize::MAX,
             };
-            let pages = own::from_toml(&text, &spec.version, block).map_err(|what| SpecError {
-                what: "base",
-                expected: format!("a file that own= of node wrote, but {what}"),
-                found: path.display().to_string(),
+            let pages = own::from_toml(&text, &spec.version, block).map_err(|what| {
+                let expected = format!("a file that own= of node wrote, but {what}");
+                SpecError::of_file("base", expected, &path)
             })?;
             spec.base = Some(pages);
         }
         let over = |page: &&OwnPage| page.live_bytes as usize > area;
         if let Some(page) = spec.base.iter().flatten().find(over) {
-            return Err(SpecError {
-                what: "base",
-                expected: format!(
-                    "at most {area} live bytes a page, the area of version {}",
-                    spec.version.name
-                ),
-                found: page.live_bytes.to_string(),
-            });
+            let version = spec.version.name;
+            let expected =
+                format!("at most {area} live bytes a page, the area of version {version}");
+            return Err(SpecError::new("base", expected, page.live_bytes.to_string()));
         }
         if spec.every > 0 && spec.own_collections {
-            return Err(SpecError {
-                what: "every",
-                expected: "gc=forced beside it: every forces collections".into(),
-                found: "gc=own".into(),
-            });
+            let expected = "gc=forced beside it: every forces collections";
+            return Err(SpecError::new("every", expected, "gc=own"));
         }
         Ok(spec)
     }
@@ -296,11 +294,7 @@ impl Spec {
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), SpecError> {
-        let wrong = |what, expected: &str| SpecError {
-            what,
-            expected: expected.into(),
-            found: value.into(),
-        };
+        let wrong = |what, expected: &str| SpecError::new(what, expected, value);
         match name {
             "version" => {
                 let found =
@@ -376,11 +370,7 @@ impl Spec {
             }
             _ => {
                 let names: Vec<_> = PARAMETERS.iter().map(|parameter| parameter.name).collect();
-                return Err(SpecError {
-                    what: "parameter",
-                    expected: names.join(", "),
-                    found: name.into(),
-                });
+                return Err(SpecError::new("parameter", names.join(", "), name));
             }
         }
         Ok(())
@@ -416,16 +406,14 @@ fn base_page(text: &str) -> Option<OwnPage> {
 fn read_strategy(path: &str) -> Result<Strategy, SpecError> {
     const STRATEGY_BYTES_MAX: u64 = 1 << 20;
     let text = read_file("file", Path::new(path), STRATEGY_BYTES_MAX)?;
-    described::from_toml(&text).map_err(|what| SpecError {
-        what: "file",
-        expected: format!("a strategy, but {what}"),
-        found: path.into(),
-    })
+    let wrong =
+        |what| SpecError::of_file("file", format!("a strategy, but {what}"), Path::new(path));
+    described::from_toml(&text).map_err(wrong)
 }
 
 /// The text of a parameter's file.
 fn read_file(what: &'static str, path: &Path, bytes_max: u64) -> Result<String, SpecError> {
-    let wrong = |expected| SpecError { what, expected, found: path.display().to_string() };
+    let wrong = |expected| SpecError::of_file(what, expected, path);
     let about = std::fs::metadata(path)
         .map_err(|error| wrong(format!("a readable TOML file ({error})")))?;
     if !about.is_file() || about.len() > bytes_max {
@@ -438,7 +426,7 @@ fn find_strategy(name: &str) -> Result<Strategy, SpecError> {
     documented::find(name).ok_or_else(|| {
         let names: Vec<_> = documented::all().into_iter().map(|strategy| strategy.name).collect();
         let expected = format!("{}, or a name of the document as HalfMany", names.join(", "));
-        SpecError { what: "strategy", expected, found: name.into() }
+        SpecError::new("strategy", expected, name)
     })
 }
 
