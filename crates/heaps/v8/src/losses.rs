@@ -11,6 +11,8 @@ use crate::strategy::{Look, Step, Strategy};
 use heaplab_heap::Origin;
 use heaplab_text::words;
 
+/// Losses that are told one by one; smaller ones as one sum.
+const TOLD_MAX: usize = 5;
 /// A loss below this part of the committed bytes is not reported.
 const TOLD_PERMILLE: u64 = 5;
 
@@ -29,9 +31,12 @@ pub fn losses(heap: &V8Heap) -> Vec<String> {
     let committed = old.main_committed_bytes() as u64;
     let mut by_category = vec![Blocks::default(); strategy.categories()];
     let mut waste = Blocks::default();
-    for (wasted, categories) in free_by_page(old) {
-        waste.bytes += wasted;
-        waste.pages += u64::from(wasted > 0);
+    for (page, (wasted, categories)) in old.own_pages().into_iter().zip(free_by_page(old)) {
+        // The next sweep of a page finds its small holes again, joined with dead neighbours.
+        if !old.pages[page].unswept {
+            waste.bytes += wasted;
+            waste.pages += u64::from(wasted > 0);
+        }
         for (category, count, bytes) in categories {
             let sum = &mut by_category[category];
             (sum.count, sum.bytes, sum.pages) =
@@ -68,8 +73,21 @@ pub fn losses(heap: &V8Heap) -> Vec<String> {
     );
     said.push((rounding as u64, classes));
     said.retain(|(bytes, _)| *bytes * 1000 >= committed * TOLD_PERMILLE && *bytes > 0);
+    told(said)
+}
+
+/// The sentences, those with most bytes first; beyond the limit only their sum.
+fn told(mut said: Vec<(u64, String)>) -> Vec<String> {
     said.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
-    said.into_iter().map(|(_, text)| text).collect()
+    // One sentence on one loss would say less than the loss itself.
+    let most = if said.len() > TOLD_MAX + 1 { TOLD_MAX } else { said.len() };
+    let rest = said.split_off(most);
+    let bytes: u64 = rest.iter().map(|(bytes, _)| bytes).sum();
+    let count = rest.len();
+    let sum = (count > 0).then(|| {
+        format!("{} are lost in {count} smaller ways of the same kinds.", words::bytes(bytes))
+    });
+    said.into_iter().map(|(_, text)| text).chain(sum).collect()
 }
 
 /// Free bytes of pages that wait to be swept.
@@ -92,12 +110,14 @@ fn unused(strategy: &Strategy, category: usize, blocks: Blocks, added: u64) -> O
         return None;
     }
     let from = strategy.minimums[category];
-    let to = strategy
-        .minimums
-        .get(category + 1)
-        .map_or(String::from("and more"), |next| format!("to {}", next - crate::facts::WORD_BYTES));
+    let to = strategy.minimums.get(category + 1).map(|next| next - crate::facts::WORD_BYTES);
+    let sizes = match to {
+        None => format!("{from} and more"),
+        Some(to) if to == from => from.to_string(),
+        Some(to) => format!("{from} to {to}"),
+    };
     Some(format!(
-        "{} in {} holes of {from} {to} bytes on {} stay unused while {} new: {rule}.",
+        "{} in {} holes of {sizes} bytes on {} stay unused while {} new: {rule}.",
         words::bytes(bytes),
         words::count(count),
         words::plural(pages, "page"),
@@ -147,6 +167,18 @@ mod tests {
         let strategies = crate::documented::all();
         let strategy = strategies.into_iter().find(|strategy| strategy.name == name).unwrap();
         rule(&strategy, strategy.category(bytes))
+    }
+
+    #[test]
+    fn sizes_read_well_and_small_losses_are_one() {
+        let strategy = crate::documented::find("many").unwrap();
+        let blocks = Blocks { count: 9, bytes: 9_000, pages: 2 };
+        let said = |category| unused(&strategy, category, blocks, 1).unwrap();
+        assert!(said(0).contains(" 9 holes of 24 bytes on 2 pages "), "{}", said(0));
+        assert!(said(1).contains(" 9 holes of 32 to 40 bytes on 2 pages "), "{}", said(1));
+        let all = |count: u64| told((1..=count).map(|nth| (nth, format!("{nth}."))).collect());
+        assert_eq!(all(6), ["6.", "5.", "4.", "3.", "2.", "1."]);
+        assert_eq!(all(8)[5..], ["6 bytes are lost in 3 smaller ways of the same kinds."]);
     }
 
     #[test]
