@@ -37,7 +37,7 @@ const GARBAGE_RATIO_MIN: f64 = 1.5;
 /// A variant's curve in all resamplings.
 #[derive(Clone, Debug)]
 pub struct Fitted {
-    /// The curve and its fitted points.
+    /// The curve, without the blocks' own speeds: they would move it against a fixed time.
     pub curve: Resampled<Option<Curve>>,
     points: Vec<Point>,
     /// The standard errors of each point, as shares of its time and space; `None`: unknown.
@@ -74,10 +74,10 @@ pub fn fit(samples: &Samples, indices: &[usize]) -> (Fitted, CurveResult) {
         .copied()
         .filter(|index| dominating(samples, *index, indices).is_none())
         .collect();
-    let edge = Edge::each(samples.points.map(|points: &Points| -> Vec<Point> {
+    let edge = Edge::each(samples.steady.map(|points: &Points| -> Vec<Point> {
         on_edge.iter().filter_map(|index| points[*index]).collect()
     }));
-    let chosen = samples.points.map(|points: &Points| -> Vec<Point> {
+    let chosen = samples.steady.map(|points: &Points| -> Vec<Point> {
         indices.iter().filter_map(|index| points[*index]).collect()
     });
     fit_points(&chosen, noise, edge, effect::is_seen_in(&values, |point| point.time))
@@ -237,7 +237,13 @@ impl Fitted {
     fn line(&self) -> Vec<LinePoint> {
         let Some(range) = self.range(|place| place.0) else { return Vec::new() };
         let at = |time_s: f64| {
-            let space_bytes = self.curve.estimate(|curve| curve.as_ref()?.space_at(time_s))?;
+            // No space suffices for a time that a resampled curve does not reach.
+            let mut space_bytes = self
+                .curve
+                .estimate(|curve| Some(curve.as_ref()?.space_at(time_s).unwrap_or(f64::MAX)))?;
+            if space_bytes.high == f64::MAX {
+                space_bytes.high = f64::INFINITY;
+            }
             Some(LinePoint { time_s, space_bytes })
         };
         // Points lie closer together where the curve is steep, at its fast end.
@@ -319,6 +325,9 @@ fn over<T>(
             Some((0..PLACES).map(|index| at(both, index)).sum::<Option<f64>>()? / PLACES as f64)
         })
         .ok_or("one of the curves ends within their common range")?;
+    if mean.low.is_nan() && !both.drawn.is_empty() {
+        return Err("noise moves one of the curves out of their common range");
+    }
     let each = (0..PLACES)
         .step_by(PLACES_APART)
         .filter_map(|index| Some((place(index), raised(both.estimate(|both| at(both, index))?))))
@@ -402,6 +411,31 @@ mod tests {
             (10..20)
                 .all(|index| dominating(&samples, index, &(0..10).collect::<Vec<_>>()).is_none())
         );
+    }
+
+    /// Blocks that take up to twice as long do not move a curve against the other.
+    #[test]
+    fn a_machine_that_drifts_leaves_ratios_their_intervals() {
+        let first = Program { noise: 0.01, ..Program::EXAMPLE };
+        let second = Program { c: first.c * 0.7, m: first.m * 0.7, ..first };
+        let (plan, mut blocks) = experiment(&[first, second], 10, 3);
+        for block in &mut blocks {
+            for cell in &mut block.cells {
+                if let CellReport::Measured(measure) = &mut cell.report {
+                    measure.wall_ns += measure.wall_ns / 10 * u64::from(block.block);
+                }
+            }
+        }
+        let samples = Samples::new(&plan, &blocks);
+        let (one, result) = fit(&samples, &(0..10).collect::<Vec<_>>());
+        let (two, _) = fit(&samples, &(10..20).collect::<Vec<_>>());
+        let mean = space_at_equal_time(&one, &two).unwrap().mean;
+        assert!(
+            0.65 < mean.low && mean.low < 0.7 && 0.7 < mean.high && mean.high < 0.75,
+            "{mean:?}"
+        );
+        let bands = result.line.iter().map(|point| point.space_bytes);
+        assert!(bands.into_iter().all(|band| band.low <= band.value && band.value <= band.high));
     }
 
     #[test]

@@ -98,7 +98,8 @@ pub struct Samples {
     steadied: Vec<Vec<Option<Point>>>,
     /// The points of all cells.
     pub points: Resampled<Points>,
-    /// The same without the blocks' own speeds, which are no noise between points.
+    /// The same without the blocks' own speeds, which are no noise between points, at the usual
+    /// speed.
     pub steady: Resampled<Points>,
 }
 
@@ -183,10 +184,11 @@ impl Samples {
 }
 
 /// The speed of each block: the logarithm of the factor by which its times are longer than usual,
-/// as the median over cells of a time over the cell's median.
+/// as the median over cells of a time over the cell's median. The usual factor is 1.
 ///
-/// The factor stays in intervals of times, because resampling draws it too; it cancels between two
-/// settings. With few cells it would be the noise of one of them, so there is none.
+/// The factor stays in intervals of a setting's time, because resampling draws it too. Curves and
+/// comparisons are without it: it is common to all settings. With few cells it would be the noise
+/// of one of them, so there is none.
 struct Speeds(Vec<f64>);
 
 /// Fewest cells that tell the speed of a block.
@@ -208,7 +210,9 @@ impl Speeds {
                 .collect();
             if factors.len() < SPEED_CELLS_MIN { 0.0 } else { median(&factors).unwrap_or(0.0) }
         };
-        Speeds((0..blocks).map(speed).collect())
+        let speeds: Vec<f64> = (0..blocks).map(speed).collect();
+        let usual = median(&speeds).unwrap_or(0.0);
+        Speeds(speeds.iter().map(|speed| speed - usual).collect())
     }
 
     fn without(&self, values: &[Vec<Option<Point>>]) -> Vec<Vec<Option<Point>>> {
