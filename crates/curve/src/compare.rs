@@ -291,7 +291,15 @@ fn ratio(
             return Err("fewer than two settings of one of them ran");
         }
         if !baseline.has_times || !other.has_times {
-            return Err("time does not differ between settings beyond the noise");
+            return Err(match (baseline.has_times, other.has_times) {
+                (true, false) => {
+                    "time does not differ between settings of the former beyond the noise"
+                }
+                (false, true) => {
+                    "time does not differ between settings of the latter beyond the noise"
+                }
+                _ => "time does not differ between settings of either beyond the noise",
+            });
         }
         let common = common(baseline.edge.whole.range(axis), other.edge.whole.range(axis))?;
         let both = baseline.edge.paired(&other.edge);

@@ -181,12 +181,28 @@ pub struct Comparison {
     /// Why there is no ratio.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Without a ratio of space at equal time: the settings with the least space.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub least_space: Option<LeastSpace>,
     /// Points of the baseline with a point of the variant below and left of them, and the number of
     /// the baseline's points.
     pub baseline_dominated: (u32, u32),
     /// The reverse: points of the variant with such a point of the baseline, and the number of the
     /// variant's points.
     pub dominated: (u32, u32),
+}
+
+/// The setting with the least space of a variant, against that of the first variant.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct LeastSpace {
+    /// The variant's setting.
+    pub setting: String,
+    /// The baseline's setting.
+    pub baseline_setting: String,
+    /// The variant's space over the baseline's.
+    pub space: Estimate,
+    /// The variant's time over the baseline's.
+    pub time: Estimate,
 }
 
 /// A ratio over the common range.

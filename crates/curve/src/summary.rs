@@ -6,7 +6,8 @@ use crate::compare::{self, Fitted};
 use crate::effect;
 use crate::plan::{CellId, Plan};
 use crate::results::{
-    Comparison, Medians, PointResult, Ratio, Results, RuntimeTold, VERSION, VariantResult,
+    Comparison, LeastSpace, Medians, PointResult, Ratio, Results, RuntimeTold, VERSION,
+    VariantResult,
 };
 use crate::run::{Block, Measured};
 use crate::sample::{Samples, point_of};
@@ -284,11 +285,36 @@ fn comparison(
         variant: plan.variants[other].name.clone(),
         baseline: plan.variants[0].name.clone(),
         reason: space.as_ref().err().filter(|_| time.is_err()).map(|reason| (*reason).into()),
+        least_space: space.is_err().then(|| least_space(plan, samples, &first, &second)).flatten(),
         space_at_equal_time: space.ok(),
         time_at_equal_space: time.ok(),
         baseline_dominated: dominated(&first, &second),
         dominated: dominated(&second, &first),
     }
+}
+
+/// The settings with the least space among those at `first` and at `second`.
+fn least_space(
+    plan: &Plan,
+    samples: &Samples,
+    first: &[usize],
+    second: &[usize],
+) -> Option<LeastSpace> {
+    let space = |index: usize| samples.points.whole[index].map_or(f64::MAX, |point| point.space);
+    let least =
+        |indices: &[usize]| indices.iter().copied().min_by(|a, b| space(*a).total_cmp(&space(*b)));
+    let (baseline, variant) = (least(first)?, least(second)?);
+    let ratio = |of: fn(&crate::fit::Point) -> f64| {
+        samples
+            .steady
+            .estimate(|points| Some(of(points[variant].as_ref()?) / of(points[baseline].as_ref()?)))
+    };
+    Some(LeastSpace {
+        setting: plan.setting_label(samples.cells[variant]),
+        baseline_setting: plan.setting_label(samples.cells[baseline]),
+        space: ratio(|point| point.space)?,
+        time: ratio(|point| point.time)?,
+    })
 }
 
 fn runtime_told(plan: &Plan, blocks: &[Block]) -> Option<RuntimeTold> {
@@ -354,6 +380,24 @@ mod tests {
         assert!(["o=79", "o=80", "o=81"].contains(&like), "the garbage of o=80 was put in: {like}");
         let json = serde_json::to_value(&results).unwrap();
         assert!(json["variants"][0]["curve"].get("a").is_none(), "a, b and c stay inside");
+    }
+
+    #[test]
+    fn the_least_space_is_compared_where_times_are_alike() {
+        let first = Program { k: 0.0, ..Program::EXAMPLE };
+        let second = Program { c: first.c * 0.7, m: first.m * 0.7, ..first };
+        let (plan, blocks) = experiment(&[first, second], 10, 3);
+        let (results, text) = said(&plan, blocks, None);
+        let comparison = &results.comparisons[0];
+        assert!(comparison.space_at_equal_time.is_none(), "{text}");
+        let least = comparison.least_space.as_ref().unwrap();
+        assert!(least.space.low < 0.7 && 0.7 < least.space.high && least.space.high < 0.75);
+        assert!(text.contains("between settings of either beyond the noise"), "{text}");
+        assert!(
+            text.contains("Least space: a=2 o=20 needs 0.69 of what a=0 o=20 needs (0.68 to 0.71)")
+                && text.contains("; no difference shown)."),
+            "{text}"
+        );
     }
 
     #[test]

@@ -7,7 +7,9 @@
 use crate::budget::answer;
 use crate::compare::DOMINATION_BLOCKS_MIN;
 use crate::plan::{SpaceMeasure, TimeMeasure};
-use crate::results::{BLOCKS_MIN, Comparison, PointResult, Ratio, Results, VariantResult};
+use crate::results::{
+    BLOCKS_MIN, Comparison, LeastSpace, PointResult, Ratio, Results, VariantResult,
+};
 use crate::run::{Block, Measured};
 use crate::sample::Samples;
 use crate::summary::Asked;
@@ -174,6 +176,7 @@ fn compared(comparison: &Comparison) -> Vec<String> {
         let reason = comparison.reason.as_deref().unwrap_or("nothing can be compared");
         sentences.push(format!("{other} against {first}: no ratio is given, because {reason}."));
     }
+    sentences.extend(comparison.least_space.as_ref().map(|least| least_space(least, other, first)));
     for ((count, all), loser, winner) in
         [(comparison.baseline_dominated, first, other), (comparison.dominated, other, first)]
     {
@@ -188,6 +191,22 @@ fn compared(comparison: &Comparison) -> Vec<String> {
         }
     }
     sentences
+}
+
+/// Settings of both variants with the least space: what can be said of space where time does not
+/// tell settings apart.
+fn least_space(least: &LeastSpace, other: &str, first: &str) -> String {
+    let LeastSpace { setting, baseline_setting, space, time } = least;
+    let told = match interval(*time) {
+        of if time.low <= 1.0 && 1.0 <= time.high => of.replace(')', "; no difference shown)"),
+        of => of,
+    };
+    format!(
+        "Least space: {other} {setting} needs {:.2} of what {first} {baseline_setting} needs{}, and takes {:.2} of the time{told}.",
+        space.value,
+        interval(*space),
+        time.value,
+    )
 }
 
 fn ratio_sentence(

@@ -138,11 +138,17 @@ pub fn dominates() -> Result<Option<String>> {
 pub fn equal_time() -> Result<Option<String>> {
     let said = each(|_, measurement| {
         let comparison = &measurement.json["comparisons"][0];
-        Ok(format!(
-            "space {}, time {}",
-            ratio(&comparison["space_at_equal_time"]),
-            ratio(&comparison["time_at_equal_space"])
-        ))
+        let least = &comparison["least_space"];
+        let space = if least.is_null() {
+            ratio(&comparison["space_at_equal_time"])
+        } else {
+            format!(
+                "none (the least {} in {} of the time)",
+                of(&least["space"]),
+                of(&least["time"])
+            )
+        };
+        Ok(format!("space {space}, time {}", ratio(&comparison["time_at_equal_space"])))
     })?;
     Ok(said.map(|said| {
         format!("best-fit / next-fit, space at equal time and time at equal space: {said}")
@@ -151,12 +157,17 @@ pub fn equal_time() -> Result<Option<String>> {
 
 /// A ratio of `heaplab curve`, with its interval.
 pub fn ratio(ratio: &Value) -> String {
-    let mean = &ratio["mean"];
-    match [&mean["value"], &mean["low"], &mean["high"]].map(Value::as_f64) {
-        [Some(value), Some(low), Some(high)] => {
-            let by = if ratio["method"] == "points" { " by points" } else { "" };
-            format!("{value:.2} ({low:.2} to {high:.2}){by}")
-        }
+    if ratio.is_null() {
+        return "none".into();
+    }
+    let by = if ratio["method"] == "points" { " by points" } else { "" };
+    format!("{}{by}", of(&ratio["mean"]))
+}
+
+/// A value of `heaplab curve`, with its interval.
+fn of(estimate: &Value) -> String {
+    match ["value", "low", "high"].map(|field| estimate[field].as_f64()) {
+        [Some(value), Some(low), Some(high)] => format!("{value:.2} ({low:.2} to {high:.2})"),
         _ => "none".into(),
     }
 }
