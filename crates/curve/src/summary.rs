@@ -188,13 +188,28 @@ fn like(plan: &Plan, samples: &Samples, default: CellId, runs: &[usize]) -> Opti
         .filter_map(|(setting, point)| Some((plan.vary.number(*setting)?, point.garbage?)))
         .filter(|(_, garbage)| garbage.is_finite())
         .collect();
+    let alike: Vec<usize> = known
+        .iter()
+        .filter(|(_, point)| own.garbage.is_some() && point.garbage == own.garbage)
+        .map(|(setting, _)| *setting)
+        .collect();
+    if let [first, .., last] = alike[..]
+        && last - first + 1 == alike.len()
+    {
+        let label = |setting: usize| Some(plan.vary.label(plan.vary.values.get(setting)?));
+        return Some(format!("{} to {}", label(first)?, label(last)?));
+    }
     if let Some(garbage) = own.garbage.filter(|garbage| garbage.is_finite())
         && let Some(pair) = numbers.windows(2).find(|pair| {
             (pair[0].1 - garbage) * (pair[1].1 - garbage) <= 0.0 && pair[0].1 != pair[1].1
         })
     {
         let share = (garbage / pair[0].1).ln() / (pair[1].1 / pair[0].1).ln();
-        let value = pair[0].0 + (pair[1].0 - pair[0].0) * share;
+        // Garbage is about proportional to the value, so both are on logarithms. Zero has none.
+        let (from, to) = (pair[0].0, pair[1].0);
+        let is_positive = from > 0.0 && to > 0.0;
+        let value =
+            if is_positive { from * (to / from).powf(share) } else { from + (to - from) * share };
         return Some(plan.vary.label(&format!("{value:.0}")));
     }
     let far = |point: &crate::fit::Point| {
@@ -377,7 +392,7 @@ mod tests {
         insta::assert_snapshot!(text);
         let like =
             results.variants[1].points.last().and_then(|point| point.like.as_deref()).unwrap();
-        assert!(["o=79", "o=80", "o=81"].contains(&like), "the garbage of o=80 was put in: {like}");
+        assert_eq!(like, "o=80", "its garbage was put in");
         let json = serde_json::to_value(&results).unwrap();
         assert!(json["variants"][0]["curve"].get("a").is_none(), "a, b and c stay inside");
     }
@@ -415,6 +430,27 @@ mod tests {
         let default = results.variants[0].points.last().unwrap();
         assert_eq!((default.like.as_deref(), default.beyond.as_deref()), (None, Some("o=320")));
         assert!(text.contains(", beyond o=320, where the range ends"), "{text}");
+    }
+
+    #[test]
+    fn settings_that_collect_just_like_the_default_are_all_named() {
+        let (mut plan, mut blocks) = experiment(&[Program::EXAMPLE], 8, 5);
+        plan.settings.default = true;
+        let mut random = Random(4);
+        for block in &mut blocks {
+            let cells = &mut block.cells;
+            cells.push(crate::run::BlockCell {
+                cell: CellId { variant: 0, setting: None },
+                report: CellReport::Skipped,
+            });
+            for cell in cells.iter_mut().filter(|cell| cell.cell.setting.is_none_or(|at| at < 3)) {
+                let run = Program::EXAMPLE.run(30e6, 1.0, &mut random);
+                cell.report = CellReport::Measured(Box::new(run));
+            }
+        }
+        let (results, _) = said(&plan, blocks, None);
+        let default = results.variants[0].points.last().unwrap();
+        assert_eq!(default.like.as_deref(), Some("o=20 to o=37"));
     }
 
     #[test]
