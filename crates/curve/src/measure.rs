@@ -559,7 +559,10 @@ mod tests {
 
     #[test]
     fn what_a_program_says_is_bounded() {
-        let text = format!("{}\nmajor_collections: 3\nlast", "x".repeat(1 << 20));
+        let text = format!(
+            "{}\nallocated_words: 2\nminor_words: 1\npromoted_words: 0\nmajor_words: 1\nmajor_collections: 3\nlast",
+            "x".repeat(1 << 20)
+        );
         let heard = listen(
             std::io::Cursor::new(text),
             Some(Teller::new(crate::runtimes::Runtime::Ocaml)),

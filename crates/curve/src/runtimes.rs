@@ -153,18 +153,21 @@ pub struct Teller {
     runtime: Runtime,
     told: Collections,
     is_heard: bool,
+    /// OCaml's words in all, of the minor heap, promoted, and of the major heap, as far as its
+    /// summary has come.
+    words: Vec<u64>,
 }
 
 impl Teller {
     /// A listener for `runtime`.
     pub fn new(runtime: Runtime) -> Teller {
-        Teller { runtime, told: Collections::default(), is_heard: false }
+        Teller { runtime, told: Collections::default(), is_heard: false, words: Vec::new() }
     }
 
     /// Takes a line; returns whether the line is the runtime's.
     pub fn line(&mut self, line: &str) -> bool {
         let is_told = match self.runtime {
-            Runtime::Ocaml => self.ocaml(line),
+            Runtime::Ocaml => return self.ocaml(line),
             Runtime::Go => go(line).map(|collected| self.told.add(collected)).is_some(),
             Runtime::Jvm => jvm(line).map(|collected| self.told.add(collected)).is_some(),
             Runtime::Node => node(line).map(|collected| self.told.add(collected)).is_some(),
@@ -173,34 +176,35 @@ impl Teller {
         is_told
     }
 
+    /// A summary begins with words, in this order, and says later how often it collected. A program
+    /// may print such lines of its own (`Gc.print_stat`): they count only if the words add up.
     fn ocaml(&mut self, line: &str) -> bool {
+        const WORDS: [&str; 4] =
+            ["allocated_words", "minor_words", "promoted_words", "major_words"];
         let Some((name, value)) = line.split_once(": ") else { return false };
-        let value = value.trim();
-        let whole = value.split('.').next().and_then(|digits| digits.parse::<u64>().ok());
-        match (name, whole) {
-            ("major_words", Some(words)) => {
-                let bytes = words.saturating_mul(WORD_BYTES);
-                self.told.collected_bytes = self.told.collected_bytes.saturating_add(bytes);
-            }
-            ("major_collections", Some(cycles)) => {
-                self.told.cycles = self.told.cycles.saturating_add(cycles)
-            }
-            _ => {
-                let others = [
-                    "allocated_words",
-                    "minor_words",
-                    "promoted_words",
-                    "minor_collections",
-                    "heap_words",
-                    "heap_chunks",
-                ];
-                return whole.is_some()
-                    && (others.contains(&name)
-                        || ["top_heap_words", "compactions", "forced_major_collections"]
-                            .contains(&name));
-            }
+        let Some(value) = value.trim().split('.').next().and_then(|digits| digits.parse().ok())
+        else {
+            return false;
+        };
+        if name == WORDS[0] {
+            self.words.clear();
         }
-        true
+        if WORDS.get(self.words.len()) == Some(&name) {
+            self.words.push(value);
+            return true;
+        }
+        let [all, minor, promoted, major] = self.words[..] else { return false };
+        if name == "major_collections" {
+            self.words.clear();
+            if all.checked_add(promoted) != minor.checked_add(major) {
+                return false;
+            }
+            let bytes = major.saturating_mul(WORD_BYTES);
+            self.told.collected_bytes = self.told.collected_bytes.saturating_add(bytes);
+            self.told.cycles = self.told.cycles.saturating_add(value);
+            self.is_heard = true;
+        }
+        name.ends_with("_collections")
     }
 
     /// Reads the logs that JVMs left in `folder`.
@@ -284,7 +288,7 @@ mod tests {
 
     #[test]
     fn each_runtime_is_understood() {
-        let ocaml = "warning: odd\nmajor_words: 42302987\nmajor_collections: 37\nheap_words: 7132160\nforced_major_collections: 0\n";
+        let ocaml = "warning: odd\nallocated_words: 42402987\nminor_words: 200000\npromoted_words: 100000\nmajor_words: 42302987\nminor_collections: 3\nmajor_collections: 37\nheap_words: 7132160\n";
         assert_eq!(
             told(Runtime::Ocaml, ocaml),
             Some(Collections { cycles: 37, collected_bytes: 42302987 * 8 })
@@ -321,6 +325,22 @@ mod tests {
                 "{runtime:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_programs_own_statistics_are_not_the_runtimes() {
+        // As Gc.print_stat prints them, and lines alike whose words do not add up.
+        let printed =
+            "minor_collections:   5\nmajor_collections:   3\nminor_words:  10\nmajor_words: 7\n";
+        assert_eq!(told(Runtime::Ocaml, printed), None);
+        let wrong = "allocated_words: 9\nminor_words: 5\npromoted_words: 1\nmajor_words: 6\nmajor_collections: 4\n";
+        assert_eq!(told(Runtime::Ocaml, wrong), None);
+        let right = wrong.replace("words: 9", "words: 10");
+        let both = [printed, &right, printed].concat();
+        assert_eq!(
+            told(Runtime::Ocaml, &both),
+            Some(Collections { cycles: 4, collected_bytes: 48 })
+        );
     }
 
     #[test]
