@@ -81,6 +81,17 @@ pub fn run(plan: &Plan, source: &dyn CellSource, report: impl FnMut(&Progress)) 
     measured
 }
 
+/// Whether an earlier call, or other machines, measured all of this plan.
+pub fn is_complete(plan: &Plan) -> bool {
+    let Some(folder) = plan.results.as_ref().filter(|folder| folder.is_dir()) else { return false };
+    let cells = plan.cells().len();
+    read_blocks(plan, folder).is_ok_and(|blocks| {
+        plan.blocks().all(|number| {
+            blocks.iter().any(|block| block.block == number && block.cells.len() == cells)
+        })
+    })
+}
+
 fn run_all(
     plan: &Plan,
     source: &dyn CellSource,

@@ -156,6 +156,8 @@ fn hooks_run_and_know_their_cell() {
         "--reps",
         "1",
         "--no-default",
+        "--results",
+        "out",
         "--setup",
         "echo setup {compare} >> log",
         "--prepare",
@@ -181,6 +183,9 @@ fn hooks_run_and_know_their_cell() {
         assert_eq!(run[0].replace("prepare AB=", "run "), run[1], "{log}");
         assert_eq!(run[2], "conclude");
     }
+    json(folder.path(), &[&["--json"], &arguments[..]].concat());
+    let again = std::fs::read_to_string(folder.path().join("log")).unwrap();
+    assert_eq!(again, log, "nothing is run where all results are there");
 }
 
 #[test]

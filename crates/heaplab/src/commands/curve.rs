@@ -13,7 +13,7 @@ use heaplab_curve::minimum::{self, MinimumError};
 use heaplab_curve::plan::{Plan, Settings, SpaceMeasure, TimeMeasure};
 use heaplab_curve::question::Question;
 use heaplab_curve::results::Results;
-use heaplab_curve::run::{Ended, Measured, run as run_plan};
+use heaplab_curve::run::{self, Ended, Measured};
 use heaplab_curve::source::{CellSource, Commands, Hooks, Stopped};
 use heaplab_curve::summary::{Asked, summarize};
 use heaplab_curve::vary::Target;
@@ -177,6 +177,11 @@ fn tell_inherited(args: &Args, plan: &Plan) {
 
 /// Measures commands, with what runs before and after all of them.
 fn commands(args: &Args, mut plan: Plan, vary: String, source: &Commands) -> Result<ExitCode> {
+    // The program may not be there before the setup made it.
+    plan.code_version = source.code_version(&plan).unwrap_or_default();
+    if run::is_complete(&plan) {
+        return finish(args, &plan, measure_all(&plan, source, args.quiet), vary);
+    }
     source.set_up(&plan)?;
     if args.min_heap {
         let code = find_minimum(args, &plan, source)?;
@@ -191,15 +196,20 @@ fn commands(args: &Args, mut plan: Plan, vary: String, source: &Commands) -> Res
     } else {
         source.clean_up(&plan)
     };
+    let code = finish(args, &plan, measured, vary)?;
+    cleaned?;
+    Ok(code)
+}
+
+/// Shows what was measured of commands.
+fn finish(args: &Args, plan: &Plan, measured: Measured, vary: String) -> Result<ExitCode> {
     let asked = Asked {
         command: shell::line(&args.command),
         vary,
         budget: args.budget.clone(),
         workload: None,
     };
-    let code = show_curves(args, &plan, measured, &asked)?;
-    cleaned?;
-    Ok(code)
+    show_curves(args, plan, measured, &asked)
 }
 
 /// Runs the plan, with progress.
@@ -207,7 +217,7 @@ fn measure_all(plan: &Plan, source: &dyn CellSource, is_quiet: bool) -> Measured
     // A bar would stand in the middle of the output that is shown.
     let is_hidden = is_quiet || matches!(plan.settings.output, Output::Inherit);
     let bar = progress::bar(is_hidden, 0, "{bar:20} {pos}/{len} runs, {eta} left  {wide_msg}");
-    let measured = run_plan(plan, source, |now| {
+    let measured = run::run(plan, source, |now| {
         // Variants may be called anything.
         progress::show(&bar, now.done.into(), now.total.into(), &lines::one_line(&now.now))
     });
