@@ -104,11 +104,13 @@ pub fn import<R: BufRead, S: EventSink>(
             TIME => heap.set_time(value.saturating_mul(1000)),
             END if value == born => {
                 if !is_first {
-                    for _ in 0..COUNTS - 1 {
-                        number(&mut bytes)?;
+                    let mut counts = [0; COUNTS];
+                    for count in &mut counts {
+                        *count = number(&mut bytes)?.unwrap_or(0);
                     }
-                    let all = number(&mut bytes)?.unwrap_or(0);
-                    let said = perturbation(minor_heap_words, minor_words, all);
+                    let [minor_collections, _, all] = counts;
+                    let own = words_of_its_own(minor_heap_words, minor_collections, all);
+                    let said = perturbation(minor_heap_words, own, minor_words, all);
                     heap.out.meta.losses.extend(said);
                 }
                 heap.out.meta.losses.extend(in_old_at_once(read_back));
@@ -127,21 +129,33 @@ pub fn import<R: BufRead, S: EventSink>(
     }
 }
 
+/// The words of the minor heap of a program that made it larger after its start (`Gc.set`): fewer
+/// collections than its first size would need.
+fn words_of_its_own(at_start: u64, collections: u64, all: u64) -> Option<u64> {
+    let each = all.checked_div(collections)?;
+    (collections >= 3 && each > at_start + at_start / 4).then_some(each)
+}
+
 /// The effect of the recorder's own objects (its callbacks make one a block) on the program: its
 /// minor heap of `heap_words` took `all` words, of which `words` were the program's. A minor heap
-/// that is as much larger makes up for them.
-fn perturbation(heap_words: u64, words: u64, all: u64) -> Option<String> {
+/// that is as much larger makes up for them. `own`: the program sets another one itself.
+fn perturbation(heap_words: u64, own_size: Option<u64>, words: u64, all: u64) -> Option<String> {
     let own = all.checked_sub(words).filter(|own| words > 0 && *own > words / 100)?;
     let factor = all as f64 / words as f64;
     let undone = heap_words as f64 / factor / DEFAULT_MINOR_WORDS as f64;
-    let cure = if (0.97..1.03).contains(&undone) {
+    let cure = if let Some(size) = own_size {
         format!(
-            "its minor heap of {}k words makes up for that: minor collections came as with the usual 256k",
+            "its minor heap filled {factor:.2} times as often. The program sets it itself (to some {}k words, Gc.set) over OCAMLRUNPARAM: with {factor:.2} times as much there it fills as often as without the recorder. Other parameters, too, may not be those of the start",
+            size / 1024
+        )
+    } else if (0.97..1.03).contains(&undone) {
+        format!(
+            "its minor heap of {}k words makes up for that: it filled as often as the usual 256k",
             heap_words / 1024
         )
     } else {
         format!(
-            "minor collections came {factor:.2} times as often; recorded with {factor:.2} times the program's own minor heap (OCAMLRUNPARAM=s={:.0}k for the usual 256k words) they come as without it",
+            "its minor heap filled {factor:.2} times as often; recorded with a minor heap {factor:.2} times as large (OCAMLRUNPARAM=s={:.0}k for the usual 256k words) it fills as often as without the recorder",
             DEFAULT_MINOR_WORDS as f64 * factor / 1024.0
         )
     };
@@ -162,7 +176,7 @@ fn in_old_at_once(count: u64) -> Option<String> {
 /// Births that are memory outside of the heap.
 pub(super) fn outside_heap(count: u64) -> Option<String> {
     (count > 0).then(|| {
-        format!("{count} objects are memory outside of the OCaml heap (Bigarray and other custom blocks): they stand among the others in a report, and replays leave them out")
+        format!("{count} objects are memory outside of the OCaml heap (Bigarray and other custom blocks): they stand among the others in a report. Replays leave them out, and with them the collections that the runtime makes for their sake")
     })
 }
 
@@ -273,9 +287,20 @@ mod tests {
 
     #[test]
     fn advice_about_the_minor_heap_is_followed_once() {
-        let followed = perturbation(640 << 10, 8, 20).unwrap();
+        let followed = perturbation(640 << 10, None, 8, 20).unwrap();
         assert!(followed.contains("of 640k words makes up for that"), "{followed}");
-        assert_eq!(perturbation(256 << 10, 1000, 1001), None);
+        assert_eq!(perturbation(256 << 10, None, 1000, 1001), None);
+    }
+
+    #[test]
+    fn a_minor_heap_that_the_program_sets_is_told() {
+        let own = words_of_its_own(256 << 10, 10, 10 << 20);
+        assert_eq!(own, Some(1 << 20));
+        let said = perturbation(256 << 10, own, 4, 10).unwrap();
+        assert!(said.contains("1024k words, Gc.set") && !said.contains("s="), "{said}");
+        // More collections than the size explains may be forced, or be for memory outside.
+        assert_eq!(words_of_its_own(256 << 10, 90, 10 << 20), None);
+        assert_eq!(words_of_its_own(256 << 10, 0, 10 << 20), None);
     }
 
     #[test]
