@@ -27,7 +27,7 @@ pub enum ExperimentError {
         source: std::io::Error,
     },
     /// The folder holds the results of something else.
-    #[error("{}: is a block of another experiment (other workload, heaps, settings or heaplab); name an empty folder with --results", .0.display())]
+    #[error("{}: is a block of another experiment (another workload or command, other heaps, settings or programs); name an empty folder with --results", .0.display())]
     OtherExperiment(PathBuf),
     /// A file of results that cannot be read.
     #[error("{}: is not a block's results: {reason}; remove it to run the block again", path.display())]
