@@ -43,14 +43,15 @@ impl Files {
     /// Finds a file that cannot be written, before hours are measured for it.
     ///
     /// # Errors
-    /// Its folder is missing or read-only, it is a folder itself, or another one has its name.
+    /// Its folder is missing or read-only, or it is a folder itself; or (invalid input) another one
+    /// has its name.
     pub fn check(&self) -> io::Result<()> {
         let all = [&self.csv, &self.parquet, &self.markdown, &self.svg, &self.html];
         let given: Vec<&PathBuf> = all.into_iter().flatten().collect();
         let is_twice = |at: &usize| given[..*at].contains(&given[*at]);
         if let Some(twice) = (0..given.len()).find(is_twice).map(|at| given[at]) {
             let why = format!("{} is named for two files", twice.display());
-            return Err(io::Error::other(why));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
         for path in all.into_iter().flatten().filter(|path| path.as_os_str() != "-") {
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -351,6 +351,9 @@ fn files_of_every_kind_are_written() {
         "--results",
         "out",
     ];
+    let twice = [&arguments[..], &["--markdown", "a.csv", "--", "true"]].concat();
+    let output = run(folder.path(), &twice);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
     let output = run(folder.path(), &[&arguments[..], &["--", "true"]].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
     let read = |name: &str| text(&std::fs::read(folder.path().join(name)).unwrap());

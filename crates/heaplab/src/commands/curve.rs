@@ -142,7 +142,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
         measure::serve().context("a run cannot be served")?;
         return Ok(ExitCode::SUCCESS);
     }
-    args.files.check()?;
+    args.files.check().map_err(|error| match error.kind() {
+        std::io::ErrorKind::InvalidInput => UsageError(error.to_string()).into(),
+        _ => anyhow::Error::from(error),
+    })?;
     if let Some(bundle) = &args.bundle {
         return lab::run(&args, bundle);
     }
