@@ -470,7 +470,9 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_script_and_a_sig
                 "print('went on')\nos.mkdir('out')\n"
             )
         run = [sys.executable, "-m", "heaplab.snapshot", "-o"]
-        for output, why in (("none/out.heapsnapshot", "there is no folder"), (".", "it is a folder")):
+        os.mkfifo(os.path.join(folder, "pipe"))
+        refused = ("none/out.heapsnapshot", "there is no folder"), (".", "it is a folder"), ("pipe", "it is no regular file")
+        for output, why in refused:
             done = subprocess.run(run + [output, script], cwd=folder, capture_output=True, text=True)
             assert done.returncode == 1 and why in done.stderr and "was not started" in done.stderr and not done.stdout, done
         os.mkdir(os.path.join(folder, "out"))
@@ -478,6 +480,33 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_script_and_a_sig
         assert done.returncode == 0 and done.stdout == "began\nwent on\n", done
         assert "no snapshot at this signal" in done.stderr and "Traceback" not in done.stderr, done.stderr
         assert os.listdir(os.path.join(folder, "out")) == ["a.heapsnapshot"]
+
+
+def test_signals_during_a_snapshot_are_refused_and_a_closed_standard_error_raises_nothing():
+    program = """
+import os, signal, sys
+from heaplab import snapshot
+# In the middle of a snapshot, as signals come that follow each other.
+types = snapshot._all_types
+def all_types():
+    snapshot._all_types = types
+    os.kill(os.getpid(), signal.SIGUSR2)
+    return types()
+snapshot._all_types = all_types
+os.kill(os.getpid(), signal.SIGUSR2)
+print('went on', flush=True)
+sys.stderr.close()
+os.kill(os.getpid(), signal.SIGUSR2)
+print('and on')
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, "script.py"), "w") as file:
+            file.write(program)
+        run = [sys.executable, "-m", "heaplab.snapshot", "-o", "a.heapsnapshot", "script.py"]
+        done = subprocess.run(run, cwd=folder, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0 and done.stdout == "went on\nand on\n", done
+        assert done.stderr.count("no snapshot at this signal: another is being written") == 1, done.stderr
+        assert {"a.1.heapsnapshot", "a.heapsnapshot"} < set(os.listdir(folder)), os.listdir(folder)
 
 
 if __name__ == "__main__":

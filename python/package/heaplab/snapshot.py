@@ -57,7 +57,9 @@ except ImportError:  # before CPython 3.13
 
 _ids = _native.Ids()
 _frozen = False
-_lock = threading.Lock()
+_writing = False
+# A signal's handler may come in the middle of `write`, in the same thread: a lock that does not let it in would wait for ever.
+_lock = threading.RLock()
 
 
 class _Sample:
@@ -168,10 +170,14 @@ def write(path, *, last=False, collect=True, mode=0o600, profile=False):
     tell which objects are the same (see the README). A heap has secrets in it: the file is its owner's alone unless `mode` says otherwise (less
     the umask, as for every new file). Returns a dict: nodes, edges, bytes, milliseconds of both phases, and how ids were given. With `profile` these are written to standard error too.
     """
-    global _frozen
+    global _frozen, _writing
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise OSError(f"{os.fspath(path)}: it is no regular file, and a snapshot would replace it")
     with _lock:
+        _refuse_within_write()
         enabled = gc.isenabled()
         gc.disable()
+        _writing = True
         try:
             walker = _native.Walker(_Sample())
             if _frozen:
@@ -205,8 +211,14 @@ def write(path, *, last=False, collect=True, mode=0o600, profile=False):
                 _frozen = True
             return result
         finally:
+            _writing = False
             if enabled:
                 gc.enable()
+
+
+def _refuse_within_write():
+    if _writing:
+        raise RuntimeError("another is being written")
 
 
 def _resident_bytes():
@@ -239,6 +251,7 @@ def forget():
     """Lets go of what the last snapshot froze: the next one gives new ids."""
     global _frozen
     with _lock:
+        _refuse_within_write()
         if _frozen:
             gc.unfreeze()
             _frozen = False
@@ -270,7 +283,7 @@ def main(arguments=None):
         try:
             _say(write(path, profile=options.profile), path)
         except Exception as error:
-            print(f"heaplab: no snapshot at this signal: {error}", file=sys.stderr)
+            _tell(f"no snapshot at this signal: {error}")
 
     unwritable = _unwritable(options.output)
     if unwritable:
@@ -304,7 +317,7 @@ def main(arguments=None):
     try:
         _say(write(options.output, last=True, profile=options.profile), options.output)
     except Exception as error:
-        print(f"heaplab: no snapshot at the end: {error}", file=sys.stderr)
+        _tell(f"no snapshot at the end: {error}")
         status = status or 1
     sys.exit(status)
 
@@ -314,6 +327,8 @@ def _unwritable(path):
     folder = os.path.dirname(os.path.abspath(path))
     if os.path.isdir(path):
         return "it is a folder"
+    if os.path.exists(path) and not os.path.isfile(path):
+        return "it is no regular file"
     if not os.path.isdir(folder):
         return f"there is no folder {folder}"
     trial = os.path.join(folder, f".{os.path.basename(path)}.{os.getpid()}.trial")
@@ -343,9 +358,17 @@ def _code(options, namespace):
         return compile(file.read(), options.script, "exec")
 
 
+def _tell(text):
+    try:
+        if sys.stderr is not None:
+            print(f"heaplab: {text}", file=sys.stderr)
+    except Exception:  # the program closed it, or put something of its own there
+        pass
+
+
 def _say_profile(result):
     phases = f"walked for {result['generation_milliseconds']:.1f} ms, wrote for {result['serialization_milliseconds']:.1f} ms"
-    print(f"heaplab: {phases}; {result['strings']} distinct strings, ids by {result['ids']}", file=sys.stderr)
+    _tell(f"{phases}; {result['strings']} distinct strings, ids by {result['ids']}")
 
 
 def _mebibytes(count):
@@ -355,7 +378,7 @@ def _mebibytes(count):
 def _say_part(result):
     """How much of the process is in the file."""
     objects, arrays, arrow = (result[name] for name in ("object_bytes", "array_bytes", "arrow_bytes"))
-    text = f"heaplab: {_mebibytes(objects)} in objects"
+    text = f"{_mebibytes(objects)} in objects"
     if arrays:
         text += f" and {_mebibytes(arrays)} in buffers of NumPy"
     if result["resident_bytes"]:
@@ -364,20 +387,17 @@ def _say_part(result):
             text += " (a buffer counts as a whole, also where it was never written)"
     if arrow:
         text += f"; {_mebibytes(arrow)} are in buffers of Arrow"
-    print(text + "; what C code holds by itself is in no file", file=sys.stderr)
+    _tell(text + "; what C code holds by itself is in no file")
     if result["other_interpreters"]:
-        print(f"heaplab: {result['other_interpreters']} other interpreters of this process have objects of their own, which are not in the file", file=sys.stderr)
+        _tell(f"{result['other_interpreters']} other interpreters of this process have objects of their own, which are not in the file")
 
 
 def _say(result, path):
     _say_part(result)
-    print(
-        f"heaplab: {path}: {result['nodes']} objects, {result['edges']} references, {result['bytes']} bytes in {result['milliseconds']:.0f} ms",
-        file=sys.stderr,
-    )
+    _tell(f"{path}: {result['nodes']} objects, {result['edges']} references, {result['bytes']} bytes in {result['milliseconds']:.0f} ms")
     if not result["attributes_named"]:
         version = ".".join(map(str, sys.version_info[:2]))
-        print(f"heaplab: where CPython {version} keeps attributes is not known: references of some objects have numbers for names", file=sys.stderr)
+        _tell(f"where CPython {version} keeps attributes is not known: references of some objects have numbers for names")
 
 
 if __name__ == "__main__":
