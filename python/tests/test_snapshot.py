@@ -397,6 +397,7 @@ def test_a_script_is_run_and_written():
         run = subprocess.run([sys.executable, "-m", "heaplab.snapshot", "-o", out, script, "a", "b"], capture_output=True, text=True, cwd=folder)
         assert run.returncode == 3, run.stderr
         assert run.stderr.count(" references, ") == 2, run.stderr
+        assert "; what C code holds by itself is in no file" in run.stderr, run.stderr
         for path in (out, os.path.join(folder, "out.1.heapsnapshot")):
             snapshot = Snapshot(path)
             assert len(snapshot.named("__main__.Kept")) == 1, path
@@ -418,6 +419,10 @@ def test_a_script_that_cannot_begin_writes_nothing_and_shows_no_frame_of_ours():
             assert "heaplab/snapshot.py" not in done.stderr, done.stderr
             with open(out) as file:
                 assert file.read() == "from before", words
+        with open(os.path.join(folder, "database.py"), "w") as file:
+            file.write("import sqlite3\n")
+        done = subprocess.run(run + ["database.py"], cwd=folder, capture_output=True, text=True)
+        assert "what C code holds by itself (pages of SQLite) is in no file" in done.stderr, done.stderr
         done = subprocess.run(run + ["raises.py"], cwd=folder, capture_output=True, text=True)
         assert done.returncode == 1 and "KeyError: 'mine'" in done.stderr and "heaplab/snapshot.py" not in done.stderr, done.stderr
         assert "walked for " in done.stderr and "wrote for " in done.stderr, done.stderr

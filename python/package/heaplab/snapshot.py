@@ -44,6 +44,9 @@ _GETTERS = {
     types.CoroutineType: ("cr_code", "cr_await"),
 }
 
+# Modules whose memory is behind their objects, where nobody asks for it.
+_BESIDE = {"lxml.etree": "trees of lxml", "polars": "columns of Polars", "torch": "tensors of PyTorch", "sqlite3": "pages of SQLite"}
+
 # CPython 3.12 begins with a few hundred frozen objects; a program that freezes its own (before forking) has many more.
 _FROZEN_AT_START_MAX = 1000
 
@@ -387,7 +390,8 @@ def _say_part(result):
             text += " (a buffer counts as a whole, also where it was never written)"
     if arrow:
         text += f"; {_mebibytes(arrow)} are in buffers of Arrow"
-    _tell(text + "; what C code holds by itself is in no file")
+    beside = ", ".join(what for module, what in _BESIDE.items() if module in sys.modules)
+    _tell(text + f"; what C code holds by itself{f' ({beside})' if beside else ''} is in no file")
     if result["other_interpreters"]:
         _tell(f"{result['other_interpreters']} other interpreters of this process have objects of their own, which are not in the file")
 
