@@ -4,7 +4,7 @@
 use anyhow::{Result, anyhow, ensure};
 use heaplab_snapshot::analysis::{Analysis, Options};
 use heaplab_snapshot::index::{self, Indexed, Key};
-use heaplab_snapshot::leaks::{Born, Leaks};
+use heaplab_snapshot::leaks::{Born, Leaks, OwnSizes, grown};
 use heaplab_snapshot::session::SnapshotIds;
 use heaplab_snapshot::shortest_paths::ShortestPaths;
 use heaplab_snapshot::summary::Summary;
@@ -180,7 +180,10 @@ const LEAKED: usize = 10;
 /// five, as the command does.
 fn leaks_of(bytes: &[u8]) -> Result<usize> {
     let moment = || Ok::<_, anyhow::Error>(SnapshotIds::of(&Snapshot::read(bytes)?));
-    let (base, target) = (moment()?, moment()?);
+    let first = Snapshot::read(bytes)?;
+    let (base, before) = (SnapshotIds::of(&first), OwnSizes::of(&first));
+    drop(first);
+    let target = moment()?;
     let snapshot = Snapshot::read(bytes)?;
     let analysis = Analysis::of(&snapshot, &Options::default());
     let last = SnapshotIds::of(&snapshot);
@@ -191,6 +194,8 @@ fn leaks_of(bytes: &[u8]) -> Result<usize> {
     let leaks = Leaks::of(&analysis, &born, |_| true);
     let cuts: Vec<_> = leaks.groups.iter().take(5).map(|group| leaks.cut(group)).collect();
     ensure!(cuts.iter().all(|cut| cut.references > 0), "a leak that nothing holds");
+    let grown = grown(&analysis, &before, &born, |_| true);
+    ensure!(grown.is_empty(), "one file grew in itself");
     Ok(leaks.groups.len())
 }
 

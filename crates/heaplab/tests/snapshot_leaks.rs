@@ -137,7 +137,34 @@ in 1 way.
     assert_eq!(said(&output), expected);
     let none =
         heaplab(folder.path(), &[&["leaks"], &MOMENTS[..], &["--where", "class = 'X'"]].concat());
-    assert!(said(&none).ends_with("Nothing leaked.\n"), "{}", said(&none));
+    assert!(said(&none).ends_with("Nothing leaked that is asked for.\n"), "{}", said(&none));
+}
+
+#[test]
+fn an_older_object_that_grew_is_told_though_nothing_leaked() {
+    let folder = tempfile::tempdir().unwrap();
+    let app = file(&[(3, "App")]);
+    let grown = app.replace(",3,1000,", ",3,101000,");
+    for (moment, file) in MOMENTS.iter().zip([&app, &grown, &grown]) {
+        std::fs::write(folder.path().join(moment), file).unwrap();
+    }
+    let output = heaplab(folder.path(), &[&["leaks"], &MOMENTS[..]].concat());
+    let expected = "\
+Of 0 objects born between the first two, 0 of the program live in the third: 0 bytes retained, held
+in 0 ways.
+
+1 older object takes 98.6 KiB more itself than in the first (numbers, a table, a buffer).
+
+   98.6 KiB more: 98.6 KiB instead of almost nothing
+     .held = App @3
+";
+    assert_eq!(said(&output), expected);
+    let output = heaplab(folder.path(), &[&["leaks"], &MOMENTS[..], &["--json"]].concat());
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let grown = &answer["grown"][0];
+    assert_eq!((&grown["object"]["id"], &grown["bytes"]), (&3.into(), &101_000.into()), "{answer}");
+    let page = heaplab(folder.path(), &[&["leaks"], &MOMENTS[..], &["--html", "-"]].concat());
+    assert!(said(&page).contains("98.6 KiB more"), "{}", said(&page));
 }
 
 #[test]

@@ -21,9 +21,13 @@
 //! border. [`Leaks::cut`] gives the number of steps like it, and the bytes that cutting all of them
 //! frees. The bytes are computed, not guessed. Heads are reached over borders and from each other,
 //! so a walk over heads alone suffices. Objects that stay have other holders, which are named.
+//!
+//! **Growth.** An array of numbers that grows makes no object of the program. [`grown`] finds the
+//! older objects that take more themselves.
 
 mod born;
 mod cut;
+mod grown;
 mod heads;
 mod steps;
 #[cfg(test)]
@@ -31,6 +35,7 @@ mod tests;
 
 pub use born::{Born, BornError};
 pub use cut::{Cut, Holder};
+pub use grown::{Grown, OwnSizes, grown};
 pub use steps::Steps;
 
 use crate::analysis::Analysis;
@@ -132,6 +137,41 @@ impl<'l, 's, 'a> Leaks<'l, 's, 'a> {
     /// The edges of the way from the root to the object, and with them what leads to the border.
     pub fn way(&self, node: Node) -> Vec<Edge> {
         self.steps.way(self.analysis, node)
+    }
+
+    /// The object that a node belongs to: a table that one object alone keeps is that object's.
+    pub fn holder(&self, node: Node) -> Node {
+        self.steps.holder(self.analysis, node)
+    }
+
+    /// What the heads of each of the first `count` groups dominate that leaked, too: classes with
+    /// their numbers of objects, outer ones first.
+    pub fn inside(&self, count: usize) -> Vec<Vec<(u32, u64)>> {
+        const NONE: u32 = u32::MAX;
+        let mut group_of = vec![NONE; self.heads.nodes.len()];
+        for (number, group) in (0..).zip(self.groups.iter().take(count)) {
+            for place in group.heads.iter().filter_map(|head| self.heads.place(*head)) {
+                group_of[place as usize] = number;
+            }
+        }
+        let mut inside: Vec<HashMap<u32, (u64, u64)>> = vec![HashMap::new(); count];
+        let graph = &self.analysis.snapshot().graph;
+        for node in graph.nodes().filter(|node| self.heads.leaked.get(*node)) {
+            let Some(place) = self.heads.owner(node) else { continue };
+            let group = group_of[place as usize];
+            if group != NONE && self.heads.place(node).is_none() {
+                let class = inside[group as usize].entry(self.analysis.class_of(node)).or_default();
+                class.0 += 1;
+                class.1 = class.1.saturating_add(self.analysis.retained_size(node));
+            }
+        }
+        // What holds others retains at least as much as these.
+        let sorted = |classes: HashMap<u32, (u64, u64)>| {
+            let mut classes: Vec<_> = classes.into_iter().collect();
+            classes.sort_by_key(|(class, (_, retained))| (Reverse(*retained), *class));
+            classes.into_iter().map(|(class, (objects, _))| (class, objects)).collect()
+        };
+        inside.into_iter().map(sorted).collect()
     }
 
     /// What all leaks retain, bytes.

@@ -172,6 +172,33 @@ fn tables_and_code_are_nobodys_leak_and_what_they_hold_is() {
 }
 
 #[test]
+fn an_older_object_whose_table_grew_is_told_though_nothing_leaked() {
+    // A list of numbers: its table is another one each time.
+    let heap = |table_id: u64, table_bytes: u64| {
+        let mut heap = Heap::new();
+        for (number, (id, bytes)) in [(table_id, table_bytes), (9, 50_000)].into_iter().enumerate()
+        {
+            let list = heap.object("List", 3 + 2 * number as u64, 16);
+            let table = heap.add(node_type::ARRAY, "", id, bytes);
+            heap.edge(0, "list", list);
+            heap.edge(list, "table", table);
+        }
+        heap.file()
+    };
+    let (before, after) = (heap(7, 40_000), heap(101, 100_000));
+    let (before, after) = (Snapshot::read(&before).unwrap(), Snapshot::read(&after).unwrap());
+    let [first, last] = [&before, &after].map(SnapshotIds::of);
+    let born = Born::between(&first, &last, &last).unwrap();
+    let analysis = Analysis::of(&after, &Options::default());
+    assert_eq!((born.count(), Leaks::of(&analysis, &born, |_| true).objects), (1, 0));
+    let sizes = OwnSizes::of(&before);
+    let list = Grown { node: 1, before_bytes: 40_000, bytes: 100_000 };
+    assert_eq!(grown(&analysis, &sizes, &born, |_| true), [list]);
+    assert_eq!(grown(&analysis, &sizes, &born, |node| node != 1), []);
+    assert_eq!(grown(&analysis, &OwnSizes::of(&after), &born, |_| true), [], "it stays");
+}
+
+#[test]
 fn files_out_of_order_and_of_other_sessions_are_refused() {
     let moment = |heap: &Heap| SnapshotIds::of(&Snapshot::read(&heap.file()).unwrap());
     let (small, large) = (cache(2, |_| "a".into()), cache(40, |_| "a".into()));

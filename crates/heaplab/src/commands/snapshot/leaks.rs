@@ -2,12 +2,13 @@
 //! most retained first, with the references to cut.
 
 use super::file::{self, Reading};
-use super::object_filter::{ObjectFilter, moment};
+use super::object_filter::{ObjectFilter, moment, of_file};
 use crate::answer::{self, HtmlFile, file_name};
 use crate::usage_error::UsageError;
 use anyhow::{Context, Result};
 use heaplab_expression::Expression;
-use heaplab_snapshot::leaks::{Born, BornError, Cut, Leaks};
+use heaplab_snapshot::Snapshot;
+use heaplab_snapshot::leaks::{Born, BornError, Cut, Leaks, OwnSizes, grown};
 use heaplab_snapshot::query::object::Objects;
 use heaplab_snapshot::query::plan::read_condition;
 use heaplab_snapshot::session::SnapshotIds;
@@ -90,7 +91,8 @@ pub fn tell(
     advice: fn(&BornError) -> &'static str,
 ) -> Result<ExitCode> {
     let [base, target, last] = files;
-    let base = moment(base, &args.reading)?;
+    let of_base = |base: &Snapshot| (SnapshotIds::of(base), OwnSizes::of(base));
+    let (base, before) = of_file(base, &args.reading, of_base)?;
     let target = moment(target, &args.reading)?;
     file::analysed(last, &args.reading, None, |analysis| {
         let last = SnapshotIds::of(analysis.snapshot());
@@ -102,16 +104,25 @@ pub fn tell(
         let spinner = args.reading.spinner("looking for leaks".into());
         let chosen = args.only.chosen(&args.reading, analysis)?;
         let objects = Objects::of(analysis);
-        let leaks = Leaks::of(analysis, &born, |node| {
+        let keep = |node| {
             chosen(node)
                 && args.condition.as_ref().is_none_or(|condition| objects.fits(node, condition))
-        });
+        };
+        let leaks = Leaks::of(analysis, &born, keep);
+        let grown = grown(analysis, &before, &born, keep);
         let shown =
             if args.top == 0 { leaks.groups.len() } else { args.top.min(leaks.groups.len()) };
         let cuts: Vec<Cut> = leaks.groups[..shown].iter().map(|leak| leaks.cut(leak)).collect();
         spinner.finish_and_clear();
         let columns = terminal::columns();
-        let told = Told { analysis, leaks: &leaks, steps_max: args.steps, columns };
+        let told = Told {
+            analysis,
+            leaks: &leaks,
+            grown: &grown,
+            is_all: args.only.is_all() && args.condition.is_none(),
+            steps_max: args.steps,
+            columns,
+        };
         let born = born.count();
         let names = files.map(|file| file_name(file)).join(", ");
         if args.html.write(|| told.html(&cuts, born, &names))? {

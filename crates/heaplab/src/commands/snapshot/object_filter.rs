@@ -4,10 +4,10 @@ use super::diff::warned;
 use super::file::{Reading, Source};
 use super::summary::FILTER_HELP;
 use anyhow::{Result, bail};
-use heaplab_snapshot::Node;
 use heaplab_snapshot::analysis::{Analysis, Filter};
 use heaplab_snapshot::query::filter::Wanted;
 use heaplab_snapshot::session::SnapshotIds;
+use heaplab_snapshot::{Node, Snapshot};
 use std::path::{Path, PathBuf};
 
 /// `--filter` and `--since`.
@@ -22,6 +22,11 @@ pub struct ObjectFilter {
 }
 
 impl ObjectFilter {
+    /// Whether all objects are looked at.
+    pub fn is_all(&self) -> bool {
+        self.filter.is_none() && self.since.is_none()
+    }
+
     /// Whether an object is to be looked at.
     pub fn chosen(
         &self,
@@ -72,9 +77,14 @@ pub fn since(older: &Path, reading: &Reading, analysis: &Analysis) -> Result<Wan
 
 /// The ids of a file, which is not kept.
 pub fn moment(path: &Path, reading: &Reading) -> Result<SnapshotIds> {
+    of_file(path, reading, SnapshotIds::of)
+}
+
+/// Something of a file, which is not kept.
+pub fn of_file<T>(path: &Path, reading: &Reading, of: impl FnOnce(&Snapshot) -> T) -> Result<T> {
     let source = Source::open(path, reading.quiet)?;
     if reading.index {
-        return source.analysed(reading, |analysis| Ok(SnapshotIds::of(analysis.snapshot())));
+        return source.analysed(reading, |analysis| Ok(of(analysis.snapshot())));
     }
-    Ok(SnapshotIds::of(&source.read(reading)?))
+    Ok(of(&source.read(reading)?))
 }
