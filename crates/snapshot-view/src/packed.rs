@@ -10,28 +10,28 @@ const WINDOW_TOO_LARGE: &str = "too much memory";
 
 /// The error and the remedy.
 pub fn not_unpacked(packing: Packing, path: &Path, error: &UnpackError) -> String {
-    let program = match (packing, error) {
-        (Packing::Gzip, _) => "gunzip -k",
-        (Packing::Zstandard, UnpackError::Damaged { source, .. })
-            if source.to_string().contains(WINDOW_TOO_LARGE) =>
-        {
-            "unzstd --long=31"
-        }
-        (Packing::Zstandard, _) => "unzstd",
-    };
     let path = path.display();
     match error {
+        UnpackError::Damaged { source, .. } if source.to_string().contains(WINDOW_TOO_LARGE) => {
+            format!("cannot be unpacked: {source}; `unzstd --long=31 {path}` unpacks it to disk")
+        }
+        UnpackError::Damaged { unpacked_bytes: 0, source } => {
+            format!("cannot be unpacked: {source}")
+        }
         UnpackError::Damaged { unpacked_bytes, source } => {
             format!(
-                "cannot be unpacked behind {}: {source}; `{program} {path}` may keep what there is",
+                "cannot be unpacked behind {}: {source}; `heaplab snapshot repair {path}` makes a file of that",
                 bytes(*unpacked_bytes)
             )
         }
         UnpackError::NoSnapshot => error.to_string(),
-        UnpackError::TooLarge { limit_bytes } => format!(
-            "unpacks to more than {}, half of the memory that is free; unpack it to disk with `{program} {path}` and name the file that this makes",
-            bytes(*limit_bytes)
-        ),
+        UnpackError::TooLarge { limit_bytes } => {
+            let program = if packing == Packing::Gzip { "gunzip -k" } else { "unzstd" };
+            format!(
+                "unpacks to more than {}, half of the memory that is free; unpack it to disk with `{program} {path}` and name the file that this makes",
+                bytes(*limit_bytes)
+            )
+        }
     }
 }
 
@@ -44,13 +44,17 @@ mod tests {
         // A frame of a window of 2 GiB (RFC 8878, 3.1.1.1.2), with one empty block that is its
         // last.
         let wide = [0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xa8, 0x01, 0x00, 0x00];
+        // A frame of 13 bytes that ends behind its first block.
+        let begun =
+            [&[0x28, 0xb5, 0x2f, 0xfd, 0x20, 13, 12 << 3, 0, 0], &b"{\"snapshot\":"[..]].concat();
         for (packed, expected) in [
             (
                 &wide[..],
-                "cannot be unpacked behind 0 bytes: Frame requires too much memory for decoding; `unzstd --long=31 a` may keep",
+                "cannot be unpacked: Frame requires too much memory for decoding; `unzstd --long=31 a` unpacks",
             ),
-            (&wide[..6], "cannot be unpacked behind 0 bytes: "),
-            (&[0x1f, 0x8b, 8, 0][..], "; `gunzip -k a` may keep what there is"),
+            (&wide[..6], "cannot be unpacked: "),
+            (&[0x1f, 0x8b, 8, 0][..], "cannot be unpacked: "),
+            (&begun[..], "behind 12 bytes: incomplete frame; `heaplab snapshot repair a` makes"),
         ] {
             let packing = Packing::of(packed).unwrap();
             let error = packing.unpack(packed, 1 << 20, &mut |_| ()).unwrap_err();

@@ -51,21 +51,38 @@ impl Packing {
     }
 
     /// The whole snapshot, if it has at most `limit_bytes`. `progress` gets the bytes so far.
+    ///
+    /// # Errors
+    /// The file is damaged, no snapshot, or larger.
     pub fn unpack(
         self,
         packed: &[u8],
         limit_bytes: u64,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Vec<u8>, UnpackError> {
+        let mut all = Vec::new();
+        self.unpack_into(&mut all, packed, limit_bytes, progress).map(|()| all)
+    }
+
+    /// The same into `all`, which keeps what comes before a damage.
+    ///
+    /// # Errors
+    /// As [`Packing::unpack`].
+    pub fn unpack_into(
+        self,
+        all: &mut Vec<u8>,
+        packed: &[u8],
+        limit_bytes: u64,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(), UnpackError> {
         let damaged = |all: &Vec<u8>, source| UnpackError::Damaged {
             unpacked_bytes: all.len() as u64,
             source,
         };
-        let mut all = Vec::new();
         let mut unpacking: Box<dyn Read> = match self {
             Packing::Gzip => Box::new(MultiGzDecoder::new(packed)),
             Packing::Zstandard => {
-                Box::new(zstd::Decoder::with_buffer(packed).map_err(|error| damaged(&all, error))?)
+                Box::new(zstd::Decoder::with_buffer(packed).map_err(|error| damaged(all, error))?)
             }
         };
         loop {
@@ -75,12 +92,12 @@ impl Packing {
             let read = unpacking
                 .by_ref()
                 .take(piece)
-                .read_to_end(&mut all)
-                .map_err(|error| damaged(&all, error))?;
+                .read_to_end(all)
+                .map_err(|error| damaged(all, error))?;
             if read == 0 {
-                return Ok(all);
+                return Ok(());
             }
-            if there == 0 && !begins_as_snapshot(&all) {
+            if there == 0 && !begins_as_snapshot(all) {
                 return Err(UnpackError::NoSnapshot);
             }
             if all.len() as u64 > limit_bytes {
@@ -150,6 +167,13 @@ mod tests {
             let packed = pack(&[b'{'; 100_000]);
             let cut = unpack(&packed[..packed.len() - 6], u64::MAX).unwrap_err();
             assert!(cut.contains("cannot be unpacked behind"), "{cut}");
+            let (packing, mut begun) = (Packing::of(&packed).unwrap(), Vec::new());
+            let text = (0..500_000).map(|number| format!("{{{number}")).collect::<String>();
+            let half = pack(text.as_bytes());
+            packing
+                .unpack_into(&mut begun, &half[..half.len() / 2], u64::MAX, &mut |_| ())
+                .unwrap_err();
+            assert!(begun.len() > text.len() / 4 && text.as_bytes().starts_with(&begun));
             let mut heard = Vec::new();
             Packing::of(&packed)
                 .unwrap()

@@ -3,7 +3,7 @@
 
 mod heaps;
 
-use heaplab_snapshot::rewrite::{Repaired, repair};
+use heaplab_snapshot::rewrite::{Repaired, is_repairable, repair};
 use heaplab_snapshot::{EdgeType, Graph, Snapshot};
 use heaps::Heap;
 use std::io::Read;
@@ -51,7 +51,9 @@ fn wherever_a_file_is_cut_its_beginning_is_kept_and_what_is_missing_is_told() {
         bytes.windows(11).position(|window| window == b"\"strings\":[").unwrap() + 11;
     let mut most = (0, 0);
     for length in 0..=bytes.len() {
-        let Some((text, told)) = repaired(&bytes[..length]) else {
+        let done = repaired(&bytes[..length]);
+        assert_eq!(is_repairable(&bytes[..length]), done.is_some(), "cut at {length}");
+        let Some((text, told)) = done else {
             assert!(most == (0, 0), "cut at {length}: a shorter one was repaired");
             continue;
         };

@@ -499,6 +499,13 @@ fn a_cut_file_is_told_from_a_good_one() {
     assert!(refused.contains("it was cut"), "{refused}");
     let refused = String::from_utf8(heaplab(&["summary"], &cut, &[]).stderr).unwrap();
     assert!(refused.contains("byte ") && refused.contains("says how far it is good"), "{refused}");
+    // A header is nothing to make a file of.
+    std::fs::write(&cut, &bytes[..nodes - 10]).unwrap();
+    let mended = files.path("mended.heapsnapshot");
+    let refused = heaplab(&["repair"], &cut, &["-o", mended.to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && !said.contains("snapshot repair"), "{said}");
+    assert!(!mended.exists());
     std::fs::write(&cut, "").unwrap();
     let refused = String::from_utf8(heaplab(&["summary"], &cut, &[]).stderr).unwrap();
     assert!(refused.contains("empty file"), "{refused}");
@@ -730,9 +737,24 @@ fn a_packed_file_is_read_as_what_is_in_it() {
     std::fs::write(&cut, &gzip(&bytes)[..10_000]).unwrap();
     let refused = String::from_utf8(heaplab(&["validate"], &cut, &[]).stderr).unwrap();
     assert!(
-        refused.contains("cannot be unpacked behind ") && refused.contains("gunzip -k"),
+        refused.contains("cannot be unpacked behind ") && refused.contains("snapshot repair"),
         "{refused}"
     );
+    // What came is mended.
+    for (name, packed) in
+        [("cut.gz", gzip(&bytes)), ("cut.zst", zstd::encode_all(&bytes[..], 1).unwrap())]
+    {
+        let (cut, whole) = (files.path(name), files.path("mended.heapsnapshot"));
+        std::fs::write(&cut, &packed[..packed.len() * 2 / 3]).unwrap();
+        let repaired = heaplab(&["repair"], &cut, &["-o", whole.to_str().unwrap()]);
+        let said = String::from_utf8_lossy(&repaired.stderr);
+        assert!(
+            said.contains("cannot be unpacked behind ") && said.contains("missing: "),
+            "{said}"
+        );
+        let summary = json(&heaplab(&["summary"], &whole, &["--json"]));
+        assert_eq!(summary["nodes"], expected["nodes"], "{name}: the nodes come first");
+    }
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {

@@ -13,7 +13,7 @@ mod trim;
 pub use convert::{Converted, Lost, Target, convert};
 pub use ladder::{Ladder, ladder};
 pub use redact::{Identifiers, Keep, Key, Redacted, Redaction, redact};
-pub use repair::{Repaired, repair};
+pub use repair::{Repaired, is_repairable, repair};
 pub use trim::{Trimmed, Trimming, trim};
 
 use crate::ReadError;

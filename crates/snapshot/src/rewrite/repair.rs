@@ -103,6 +103,18 @@ pub fn repair<W: Write>(
     Ok((sink, repaired))
 }
 
+/// Whether a damaged file has a first node, so that [`repair`] makes a file of it.
+pub fn is_repairable(bytes: &[u8]) -> bool {
+    let Located { rows, cut, .. } = Rows::locate(bytes);
+    rows.is_some_and(|mut rows| {
+        if let Some((section, start)) = cut {
+            rows.accept_cut(section, start);
+        }
+        rows.trust_names();
+        matches!(rows.nodes().read(), Ok(Some(_)))
+    })
+}
+
 /// Writes the readable part of the lists behind nodes and edges, as far as it is about the first
 /// `nodes`.
 fn write_lists<W: Write>(

@@ -5,7 +5,7 @@ use super::packed::unpack;
 use anyhow::{Context, Result};
 use heaplab_snapshot::analysis::{Analysis, Options};
 use heaplab_snapshot::packed::Packing;
-use heaplab_snapshot::rewrite::RewriteError;
+use heaplab_snapshot::rewrite::{RewriteError, is_repairable};
 use heaplab_snapshot::rows::Rows;
 use heaplab_snapshot::{ReadError, ReadOptions, Snapshot};
 use heaplab_terminal::bus::{self, Mapped, Mmap};
@@ -74,12 +74,21 @@ pub struct Source {
 impl Source {
     /// Maps a file; one that is packed is unpacked.
     pub fn open(path: &Path, quiet: bool) -> Result<Source> {
+        Source::open_as(path, quiet, false)
+    }
+
+    /// The same of a file that may be cut: of a packed one what comes before the cut.
+    pub fn open_cut(path: &Path, quiet: bool) -> Result<Source> {
+        Source::open_as(path, quiet, true)
+    }
+
+    fn open_as(path: &Path, quiet: bool, begun_is_enough: bool) -> Result<Source> {
         let map = bus::map(path, Mapped::Snapshot)
             .with_context(|| format!("cannot open {}", path.display()))?;
         let packed = map.as_deref().and_then(|bytes| Some((Packing::of(bytes)?, bytes)));
         let unpacked = packed.map(|(packing, packed)| {
             let bar = spinner(quiet, format!("unpacking {}", path.display()));
-            let unpacked = unpack(packing, path, packed, &mut |there| {
+            let unpacked = unpack(packing, path, packed, begun_is_enough, &mut |there| {
                 bar.set_message(format!("unpacking {}: {}", path.display(), bytes(there)))
             });
             bar.finish_and_clear();
@@ -160,6 +169,9 @@ impl Source {
         let path = self.path.display();
         let otherwise =
             if why.is_duplicate_id { "; --allow-duplicate-ids takes it as it is" } else { "" };
+        if !is_repairable(self.bytes()) {
+            return anyhow::anyhow!("{path}: {why}");
+        }
         anyhow::anyhow!(
             "{path}: {why}\nheaplab snapshot validate {path} says how far it is good, heaplab snapshot repair makes a file of that{otherwise}"
         )

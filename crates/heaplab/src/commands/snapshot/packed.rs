@@ -6,22 +6,31 @@
 //! command that unpacks to disk.
 
 use anyhow::{Result, anyhow};
-use heaplab_snapshot::packed::Packing;
+use heaplab_snapshot::packed::{Packing, UnpackError};
 use heaplab_snapshot_view::packed::not_unpacked;
 use std::path::Path;
 
 /// What may be unpacked where the system does not say what is free.
 const LIMIT_BYTES: u64 = 4 << 30;
-/// All of a packed file. `progress` hears how much there is so far.
+
+/// All of a packed file, or where its beginning is enough what comes before a damage. `progress`
+/// hears how much there is so far.
 pub fn unpack(
     packing: Packing,
     path: &Path,
     packed: &[u8],
+    begun_is_enough: bool,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Vec<u8>> {
-    packing
-        .unpack(packed, limit_bytes(), progress)
-        .map_err(|error| anyhow!("{}: {}", path.display(), not_unpacked(packing, path, &error)))
+    let mut unpacked = Vec::new();
+    match packing.unpack_into(&mut unpacked, packed, limit_bytes(), progress) {
+        Err(error @ UnpackError::Damaged { .. }) if begun_is_enough && !unpacked.is_empty() => {
+            eprintln!("heaplab: {}: {error}", path.display());
+            Ok(unpacked)
+        }
+        Err(error) => Err(anyhow!("{}: {}", path.display(), not_unpacked(packing, path, &error))),
+        Ok(()) => Ok(unpacked),
+    }
 }
 
 /// Half of the memory that is free.

@@ -1,5 +1,6 @@
 //! `heaplab snapshot repair`: a file that opens, from one that was cut.
 
+use super::file::Source;
 use super::rewriting::Rewriting;
 use anyhow::Result;
 use heaplab_snapshot::rewrite::repair;
@@ -21,7 +22,8 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let source = args.rewriting.open(args.quiet)?;
+    args.rewriting.check()?;
+    let source = Source::open_cut(&args.rewriting.file, args.quiet)?;
     let progress = (args.quiet, "repairing");
     let repaired = args.rewriting.write(&source, progress, true, |out, progress| {
         repair(source.bytes(), out, progress).map(|(_, done)| done)

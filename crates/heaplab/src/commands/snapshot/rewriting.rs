@@ -27,9 +27,15 @@ pub struct Rewriting {
 type Progress<'p> = &'p mut dyn FnMut(u64, u64);
 
 impl Rewriting {
-    /// Opens the snapshot. Refuses JSON on standard output where the file goes there, and a file
-    /// that would take the place of the one that is read.
+    /// Opens the snapshot, after [`Rewriting::check`].
     pub fn open(&self, quiet: bool) -> Result<Source> {
+        self.check()?;
+        Source::open(&self.file, quiet)
+    }
+
+    /// Refuses JSON on standard output where the file goes there, and a file that would take the
+    /// place of the one that is read.
+    pub fn check(&self) -> Result<()> {
         ensure!(
             !self.json || self.output != Path::new("-"),
             "--json and -o - both write to standard output: name a file"
@@ -42,7 +48,7 @@ impl Rewriting {
             "{}: is the file that is read, and would be gone; name another with -o",
             self.output.display()
         );
-        Source::open(&self.file, quiet)
+        Ok(())
     }
 
     /// Lets `rewrite` write the file, for its owner alone where `is_private`, behind a bar.
