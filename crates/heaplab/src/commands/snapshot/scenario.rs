@@ -18,7 +18,7 @@ const BYTES_LIMIT: u64 = 1 << 20;
 
 /// Why the snapshots of a scenario do not follow each other.
 const ELSEWHERE: &str =
-    "the page went to another site, where ids begin anew: let `action:` and `back:` stay on one";
+    "the page loaded another document, where ids begin anew: let `action:` and `back:` stay in one";
 
 /// Arguments of `heaplab snapshot scenario`.
 #[derive(Debug, clap::Args)]
