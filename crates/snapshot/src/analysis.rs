@@ -97,6 +97,7 @@ pub struct Analysis<'s, 'a> {
     concatenated: OnceLock<Concatenated>,
     backward: OnceLock<Retainers>,
     scripts: OnceLock<Scripts>,
+    duplicates: OnceLock<Vec<DuplicateStrings>>,
 }
 
 /// Own sizes after owned internals went to their owners.
@@ -211,6 +212,7 @@ impl<'s, 'a> Analysis<'s, 'a> {
             classes,
             concatenated: OnceLock::new(),
             backward: OnceLock::new(),
+            duplicates: OnceLock::new(),
             scripts: OnceLock::new(),
         }
     }

@@ -99,6 +99,7 @@ impl<'s, 'a> Analysis<'s, 'a> {
             },
             concatenated: OnceLock::new(),
             backward: OnceLock::new(),
+            duplicates: OnceLock::new(),
             scripts: OnceLock::new(),
         }
     }

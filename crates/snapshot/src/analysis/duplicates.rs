@@ -43,21 +43,39 @@ type Cut = Option<(Option<i64>, Option<i64>)>;
 
 impl Analysis<'_, '_> {
     /// Strings held by several nodes, those that retain most first.
-    pub fn duplicate_strings(&self) -> Vec<DuplicateStrings> {
+    pub fn duplicate_strings(&self) -> &[DuplicateStrings] {
+        self.duplicates.get_or_init(|| self.find_duplicate_strings())
+    }
+
+    fn find_duplicate_strings(&self) -> Vec<DuplicateStrings> {
         let graph = &self.snapshot.graph;
         let mut names = SameNames::new(self);
-        let mut groups: Vec<(Node, Cut, Vec<Node>)> = Vec::new();
-        let mut by_name: HashMap<(u32, Cut), u32> = HashMap::new();
+        let mut numbered: Vec<(Node, u32)> = Vec::new();
+        let mut counts: Vec<u32> = Vec::new();
         for node in graph.nodes() {
             let of_type =
                 matches!(graph.node_type(node), NodeType::String | NodeType::ConcatenatedString);
-            if !of_type || self.self_size(node) == 0 || self.is_flat(node) {
+            if !of_type || self.self_size(node) == 0 {
+                continue;
+            }
+            let number = names.number(node);
+            counts.resize(counts.len().max(number as usize + 1), 0);
+            counts[number as usize] += 1;
+            numbered.push((node, number));
+        }
+        drop(names);
+        // Most names are of one node, which is no duplicate whatever else it is.
+        numbered.retain(|(_, number)| counts[*number as usize] > 1);
+        let mut groups: Vec<(Node, Cut, Vec<Node>)> = Vec::new();
+        let mut by_name: HashMap<(u32, Cut), u32> = HashMap::new();
+        for (node, number) in numbered {
+            if self.is_flat(node) {
                 continue;
             }
             let cut = self
                 .is_truncated(node)
                 .then(|| (self.integer(node, b"length"), self.integer(node, b"hash")));
-            match by_name.entry((names.number(node), cut)) {
+            match by_name.entry((number, cut)) {
                 Entry::Occupied(group) => groups[*group.get() as usize].2.push(node),
                 Entry::Vacant(new) => {
                     new.insert(groups.len() as u32);
@@ -65,7 +83,7 @@ impl Analysis<'_, '_> {
                 }
             }
         }
-        drop((names, by_name));
+        drop(by_name);
         let found = groups.into_iter().filter(|(_, _, others)| !others.is_empty());
         let mut found: Vec<DuplicateStrings> =
             found.map(|(first, cut, others)| self.duplicates_of(first, cut, others)).collect();

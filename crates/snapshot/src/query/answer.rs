@@ -4,7 +4,7 @@ use super::object::Objects;
 use super::plan::{Field, Plan};
 use crate::Node;
 use crate::analysis::{Analysis, SameNames};
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 pub use super::object::Cell;
 
@@ -100,14 +100,17 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
     fn grouped(&self, nodes: Vec<Node>) -> Vec<Group> {
         const NONE: u32 = u32::MAX;
         let mut places: HashMap<Vec<i64>, u32> = HashMap::new();
+        let mut key: Vec<i64> = Vec::new();
         let mut keys = Keys::of(self);
         let mut group_of = vec![NONE; self.objects.analysis.snapshot().graph.node_count()];
         let mut groups: Vec<Group> = Vec::new();
         for node in nodes {
-            let key: Vec<i64> =
-                self.plan.group.iter().map(|field| keys.of_node(node, *field)).collect();
-            let place = *places.entry(key).or_insert_with(|| {
-                groups.push(Group { nodes: Vec::new(), retained_bytes: 0 });
+            key.clear();
+            key.extend(self.plan.group.iter().map(|field| keys.of_node(node, *field)));
+            let known = places.get(&key).copied();
+            let place = known.unwrap_or_else(|| {
+                groups.push(Group::default());
+                places.insert(key.clone(), groups.len() as u32 - 1);
                 groups.len() as u32 - 1
             });
             group_of[node as usize] = place;

@@ -39,7 +39,7 @@ pub fn run(args: Args, open: Open) -> Result<ExitCode> {
         let mut rows: Vec<Row> = if args.all {
             all(analysis)
         } else {
-            analysis.duplicate_strings().into_iter().map(Row::from).collect()
+            analysis.duplicate_strings().iter().cloned().map(Row::from).collect()
         };
         if let Some(wanted) = &args.containing {
             rows.retain(|row| to_text(row.value(analysis)).contains(wanted.as_str()));
