@@ -180,13 +180,13 @@ const state = { files: [], file: 0, base: 0, view: 'summary', selected: null };
 const sorted = (sort) => ({ sort: sort.key, descending: sort.descending ? 1 : 0 });
 const at = (from) => ({ from, rows: ROWS });
 const references = (file, row, from, sort) => ask('references', { file, node: row.node, ...at(from), ...sorted(sort) });
-const said = (noun) => (answer) => { byId('count').textContent = `${answer.total_text} ${noun}`; };
+const said = (one, more) => (answer) => { byId('count').textContent = `${answer.total_text} ${answer.total_text === '1' ? one : more}`; };
 const largest = () => ({ key: 'retained', descending: true });
 
 const views = {
   summary: { title: 'Summary', tools: ['filter-tool', 'objects-tool'], show: () => {
     const asked = { file: state.file, text: byId('classes').value, filter: byId('filter').value };
-    return grid({ title: 'Constructor', columns: [{ ...NUMBER('count', 'Count') }, ...OBJECT_COLUMNS], sort: largest(), opens: (row) => row.class !== undefined && row.node === undefined || !row.leaf, said: said('classes'),
+    return grid({ title: 'Constructor', columns: [{ ...NUMBER('count', 'Count') }, ...OBJECT_COLUMNS], sort: largest(), opens: (row) => row.class !== undefined && row.node === undefined || !row.leaf, said: said('class', 'classes'),
       rows: (row, from, sort) => {
         if (!row) return ask('classes', { ...asked, ...at(from), ...sorted(sort) });
         if (row.node !== undefined) return references(state.file, row, from, sort);
@@ -195,18 +195,18 @@ const views = {
   } },
   comparison: { title: 'Comparison', tools: ['filter-tool', 'base-tool'], show: () => {
     const asked = { file: state.file, base: state.base };
-    return grid({ title: 'Constructor', columns: CHANGE_COLUMNS, sort: { key: 'delta_bytes', descending: true }, opens: (row) => row.changed !== undefined || !row.leaf, said: said('changed classes'),
+    return grid({ title: 'Constructor', columns: CHANGE_COLUMNS, sort: { key: 'delta_bytes', descending: true }, opens: (row) => row.changed !== undefined || !row.leaf, said: said('changed class', 'changed classes'),
       rows: (row, from, sort) => {
         if (!row) return ask('compared', { ...asked, text: byId('classes').value, ...at(from), ...sorted(sort) });
         if (row.node !== undefined) return references(row.file ?? state.file, row, from, largest());
         return ask('changed', { ...asked, changed: row.changed, ...at(from) });
       } });
   } },
-  containment: { title: 'Containment', tools: [], show: () => grid({ title: 'Object', columns: OBJECT_COLUMNS, sort: largest(), said: said('references of the root'),
+  containment: { title: 'Containment', tools: [], show: () => grid({ title: 'Object', columns: OBJECT_COLUMNS, sort: largest(), said: said('reference of the root', 'references of the root'),
     rows: (row, from, sort) => references(state.file, row ?? { node: state.files[state.file].root }, from, sort) }) },
   statistics: { title: 'Statistics', tools: [], show: statistics },
   treemap: { title: 'Retained sizes', tools: [], show: () => treemap(state.files[state.file].root, MOST) },
-  search: { title: 'Search', tools: [], show: () => grid({ title: 'Object', columns: OBJECT_COLUMNS, sort: largest(), said: said('objects found'),
+  search: { title: 'Search', tools: [], show: () => grid({ title: 'Object', columns: OBJECT_COLUMNS, sort: largest(), said: said('object found', 'objects found'),
     rows: (row, from, sort) => row ? references(state.file, row, from, sort)
       : ask('search', { file: state.file, text: byId('text').value, case: byId('case').checked ? 1 : 0, ...at(from), ...sorted(sort) }) }) },
 };
