@@ -37,6 +37,8 @@ const CLOSE: &str = "(() => { const close = process._debugEnd || require('inspec
 /// during a garbage collection. Stopping the program then gains nothing, and lasts as long as the
 /// snapshot takes anyway.
 pub const PATIENCE: Duration = Duration::from_secs(2);
+/// How V8 refuses a command to a context that is gone.
+const NO_CONTEXT: &str = "Cannot find context";
 /// Pause between two checks whether the inspector is closed.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -352,7 +354,14 @@ impl Connection {
     /// # Errors
     /// As [`Connection::call`], or it throws.
     pub fn value(&mut self, expression: &str) -> Result<Value, CaptureError> {
-        let mut answer = self.ask("Runtime.evaluate", &Self::evaluation(expression))?;
+        let answer = self.ask("Runtime.evaluate", &Self::evaluation(expression));
+        let mut answer = answer.map_err(|error| match error {
+            // A Node that is ending has no context any more, and answers still.
+            CaptureError::Refused { method, message } if message.starts_with(NO_CONTEXT) => {
+                CaptureError::Gone { doing: method }
+            }
+            other => other,
+        })?;
         match answer["exceptionDetails"].take() {
             Value::Null => Ok(answer["result"]["value"].take()),
             thrown => {
