@@ -39,7 +39,8 @@ impl<'q, 's, 'a> Objects<'q, 's, 'a> {
             },
             None => Value::Integer(0),
         };
-        !condition.is_undefined(&mut field) && condition.is_true(&mut field)
+        // Few objects fit, so that few are asked twice.
+        condition.is_true(&mut field) && !condition.is_undefined(&mut field)
     }
 
     /// A field of an object.
