@@ -163,60 +163,6 @@ impl Parts {
         let bytes = self.old.version.header_bytes() + self.old.pages[page].large_bytes as usize;
         bytes.next_multiple_of(facts::SYSTEM_PAGE_BYTES)
     }
-
-    /// After a full collection: forgets array objects that died or moved, and remembers array
-    /// objects that became old before their elements. The table's slots cover all other young
-    /// objects.
-    pub fn remember_anew<W: World>(&mut self, world: &W) {
-        let may_be_parted = self.parted || !self.remembered_arrays.is_empty();
-        self.parted = false;
-        self.remembered_arrays.clear();
-        if may_be_parted {
-            self.find_parted(world);
-        }
-        if !self.old.version.remembered_sets_stay {
-            self.free_empty_sets(self.old.pages.of(&self.old.spaces[MAIN].list), false);
-        }
-    }
-
-    /// Remembers old array objects with young elements.
-    fn find_parted<W: World>(&mut self, world: &W) {
-        for slot in 0..world.slots() {
-            let Some(object) = world.object(slot) else { continue };
-            let start = self.start_of(object.address);
-            if !self.is_young(start) {
-                continue;
-            }
-            // SAFETY: the world's objects are this heap's; elements have their array object's
-            // address.
-            let array = unsafe {
-                (object::header(start).kind == Kind::Elements).then(|| object::link(start))
-            };
-            if let Some(array) = array.filter(|&array| !self.is_young(array)) {
-                self.remember(array);
-            }
-        }
-    }
-
-    /// Adds an old array object with young elements to its page's remembered set.
-    pub fn remember(&mut self, array: usize) {
-        let page = self.old.pages.number(array);
-        let books = &mut self.old.pages[page];
-        books.remembered |= !books.set_aside;
-        self.remembered_arrays.insert(array);
-    }
-
-    /// Frees remembered sets of these pages that are empty; `but_aside`: not those put aside.
-    pub fn free_empty_sets(&mut self, pages: Vec<u32>, but_aside: bool) {
-        let arrays = self.remembered_arrays.iter();
-        let filled: BTreeSet<u32> = arrays.map(|&array| self.old.pages.number(array)).collect();
-        for page in pages {
-            let books = &mut self.old.pages[page];
-            if !filled.contains(&page) && !(but_aside && books.set_aside) {
-                (books.remembered, books.set_aside) = (false, false);
-            }
-        }
-    }
 }
 
 /// V8's heap under one strategy.

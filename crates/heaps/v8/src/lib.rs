@@ -11,8 +11,8 @@
 //! - [`page`], [`object`]: the content of memory; [`own`]: the runtime's own objects;
 //!   [`free_list`], [`space`], [`sweeper`]: old space; [`segregated`]: old space by size classes
 //!   instead.
-//! - [`new_space`], [`scavenger`], [`worklist`], [`slot_set`]: the young generation;
-//!   [`mark_compact`]: the full collection, [`pacing`]: when it is due.
+//! - [`new_space`], [`scavenger`], [`worklist`], [`slot_set`], [`remembered`]: the young
+//!   generation; [`mark_compact`]: the full collection, [`pacing`]: when it is due.
 //! - [`heap`]: the heap; [`check`], [`walk`]: its invariants and its parts; [`counts`]: work of
 //!   allocations in old space, [`refills`]: each refill.
 
@@ -32,6 +32,7 @@ pub mod own;
 pub mod pacing;
 pub mod page;
 pub mod refills;
+pub mod remembered;
 pub mod scavenger;
 pub mod segregated;
 pub mod slot_set;

@@ -100,16 +100,6 @@ pub struct Page {
 }
 
 impl Page {
-    /// A scavenge visits the page.
-    pub fn has_remembered_set(&self) -> bool {
-        self.remembered || self.set_aside
-    }
-
-    /// Makes the set that was put aside the page's own again (`MergeOldToNewRememberedSets`).
-    pub fn merge_sets(&mut self) {
-        self.remembered |= std::mem::take(&mut self.set_aside);
-    }
-
     /// Marks the object that begins at `offset`; false: it was marked already.
     #[inline]
     pub fn mark(&mut self, offset: usize) -> bool {

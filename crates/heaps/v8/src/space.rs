@@ -326,10 +326,7 @@ impl OldGeneration {
 
     /// Queues a page for sweeping after marking.
     pub fn await_sweep(&mut self, page: u32) {
-        if !self.version.remembered_sets_stay {
-            let books = &mut self.pages[page];
-            books.set_aside = std::mem::take(&mut books.remembered);
-        }
+        self.put_set_aside(page);
         self.sweeper.add(&mut self.pages, page);
     }
 

@@ -25,7 +25,7 @@ fn old_space_is_equal_to_the_byte_in_each_version() {
         let never = shapes.flat_map(|shape| (0..6).map(move |strategy| (shape, strategy, "never")));
         let always = [("mixed", 0), ("mixed", 5), ("phases", 5), ("dart", 1), ("large", 1)];
         let always = always.map(|(shape, strategy)| (shape, strategy, "always"));
-        for (shape, strategy, compact) in never.chain(always) {
+        for (shape, strategy, compact) in never.chain(arrays).chain(always) {
             let length = Length { births: 15_000, every: 5_000, seed: 37 };
             let steps = workload(shape, length);
             let setting = Setting { node, compact, strategy, gc: "forced", limit_mb: 0 };

@@ -6,15 +6,17 @@ mod shapes;
 
 use heaplab_heap::{Collected, Collection};
 use heaplab_v8::{Spec, V8Heap, strategy};
-use shapes::{Length, run, workload};
+use shapes::{Length, SHAPES, run, workload};
 
 const NEVER_7_9: &str = include_str!("fixtures/node-13.14.0-never-compact.txt");
 const NEVER_8_4: &str = include_str!("fixtures/node-14.21.3-never-compact.txt");
 const ALWAYS_7_9: &str = include_str!("fixtures/node-13.14.0-always-compact.txt");
 const ALWAYS_8_4: &str = include_str!("fixtures/node-14.21.3-always-compact.txt");
-/// The shapes of the recorded runs.
-const SHAPES: [&str; 7] = ["mixed", "same", "queue", "phases", "dart", "generational", "large"];
 const LENGTH: Length = Length { births: 24_000, every: 6_000, seed: 7 };
+
+fn shapes_recorded() -> impl Iterator<Item = &'static str> {
+    SHAPES.into_iter().filter(|shape| *shape != "arrays")
+}
 
 /// The forced collections of a run as a golden file has them: the place of the collection, then
 /// committed, used and available bytes before and after.
@@ -52,7 +54,7 @@ fn pages(line: &[u64]) -> [u64; 4] {
 
 #[test]
 fn old_space_is_equal_to_the_byte() {
-    for shape in SHAPES {
+    for shape in shapes_recorded() {
         for strategy in 0..6 {
             let real = real(NEVER_7_9, shape, strategy);
             assert_eq!(ours(shape, strategy, "7.9", "never"), real, "{shape} {strategy}");
@@ -70,7 +72,7 @@ fn pages_and_objects_are_as_many() {
         [0, 5].map(|strategy| (version, "always", recorded, strategy))
     });
     for (version, compact, recorded, strategy) in never.chain(always) {
-        for shape in SHAPES {
+        for shape in shapes_recorded() {
             let real: Vec<_> =
                 real(recorded, shape, strategy).iter().map(|line| pages(line)).collect();
             let ours: Vec<_> =
