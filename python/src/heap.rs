@@ -7,6 +7,7 @@
 
 use super::attributes::Layout;
 use super::ids::Young;
+use super::lxml;
 use super::ndarray::Array;
 use super::object::{self, Address, FRAMES, OTHER, ROOT, address, entries, is_tracked, list_items, tuple_items, type_of, word_at};
 use super::references::References;
@@ -36,10 +37,12 @@ struct Frame {
 /// What the objects of a file take, bytes.
 #[derive(Default)]
 pub struct Measured {
-    /// All of them, but for the memory behind arrays.
+    /// All of them, but for the memory behind arrays and trees.
     pub object_bytes: u64,
     /// The memory behind arrays of NumPy.
     pub array_bytes: u64,
+    /// The trees of lxml.
+    pub tree_bytes: u64,
 }
 
 /// The heap, and what is needed to walk it.
@@ -47,6 +50,7 @@ pub struct Heap {
     pub types: Types,
     pub young: Young,
     pub measured: Measured,
+    memory: Option<lxml::Memory>,
     attributes: Option<Layout>,
     roots: Vec<(Vec<u8>, Address)>,
     frames: Vec<Frame>,
@@ -71,6 +75,7 @@ impl Heap {
             types: Types::default(),
             young: Young::default(),
             measured: Measured::default(),
+            memory: lxml::Memory::open(),
             attributes,
             roots: Vec::new(),
             frames: Vec::new(),
@@ -506,10 +511,15 @@ impl Embedder for Heap {
         let id = self.ids.id(object, fingerprint, may_be_known);
         let size = self.types.size_of(object);
         let info = self.types.of(object);
-        let behind = if info.kind == Kind::Array { size.saturating_sub(info.basic_size) } else { 0 };
-        self.measured.array_bytes += behind;
-        self.measured.object_bytes += size - behind;
-        node(node_type, name, u64::from(id), size)
+        let (in_array, in_tree) = match (info.kind, &self.memory) {
+            (Kind::Array, _) => (size.saturating_sub(info.basic_size), 0),
+            (Kind::Tree, Some(memory)) => (0, memory.tree_bytes(object, info.basic_size)),
+            _ => (0, 0),
+        };
+        self.measured.array_bytes += in_array;
+        self.measured.tree_bytes += in_tree;
+        self.measured.object_bytes += size - in_array;
+        node(node_type, name, u64::from(id), size + in_tree)
     }
 
     fn references(&mut self, object: u64, edges: &mut impl EdgeSink) {

@@ -14,6 +14,7 @@
 mod attributes;
 mod heap;
 mod ids;
+mod lxml;
 mod ndarray;
 mod object;
 mod references;
@@ -134,6 +135,7 @@ impl Walker {
         result.set_item("strings", profile.strings)?;
         result.set_item("object_bytes", self.heap.measured.object_bytes)?;
         result.set_item("array_bytes", self.heap.measured.array_bytes)?;
+        result.set_item("tree_bytes", self.heap.measured.tree_bytes)?;
         result.set_item("generation_milliseconds", profile.generation().as_secs_f64() * 1e3)?;
         result.set_item("serialization_milliseconds", profile.serialization().as_secs_f64() * 1e3)?;
         result.set_item("milliseconds", (profile.generation() + profile.serialization()).as_secs_f64() * 1e3)?;

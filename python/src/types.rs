@@ -41,12 +41,14 @@ pub enum Kind {
     Module,
     /// An array of NumPy, whose layout is known.
     Array,
+    /// A `_Document` of lxml.
+    Tree,
 }
 
 impl Kind {
     fn of_number(number: u8) -> Kind {
         use Kind::*;
-        let all = [Other, String, Integer, Float, Dict, List, Tuple, Function, Code, Type, Builtin, Cell, Method, Module, Array];
+        let all = [Other, String, Integer, Float, Dict, List, Tuple, Function, Code, Type, Builtin, Cell, Method, Module, Array, Tree];
         all.get(usize::from(number)).copied().unwrap_or(Other)
     }
 }

@@ -466,6 +466,40 @@ unwritten = numpy.zeros(1 << 28, dtype="uint8")
     assert edge(main, "numbers")[1]["self_size"] > 8 << 20
 
 
+def test_trees_of_lxml_belong_to_their_documents():
+    try:
+        import lxml  # noqa: F401
+    except ImportError:
+        assert os.environ.get("HEAPLAB_REQUIRE_ORACLES") != "1", "lxml is required and not installed"
+        print("skipped: lxml is not installed")
+        return
+    program = """
+from lxml import etree
+root = etree.Element("root", nsmap={"p": "http://example.org/p"})
+for number in range(1000):
+    item = etree.SubElement(root, "item", place="y" * 50)
+    item.text = "x" * 100
+    item.append(etree.Comment("c" * 20))
+page = etree.HTML("<p>short<b>bold</b></p>")
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        script, out = os.path.join(folder, "script.py"), os.path.join(folder, "out.heapsnapshot")
+        with open(script, "w") as file:
+            file.write(program)
+        run = subprocess.run([sys.executable, "-m", "heaplab.snapshot", "-o", out, script], capture_output=True, text=True)
+        assert run.returncode == 0, run.stderr
+        snapshot = Snapshot(out)
+    main = edge(edge(snapshot.nodes[0], "__main__")[1], "__dict__")[1]
+    document = lambda name: next(target for _, _, target in edge(main, name)[1]["edges"] if target["name"] == "lxml.etree._Document")
+    # By sizeof of libxml2's structures: an element, its text, an attribute with text, a comment.
+    item = 120 + (120 + 101) + (96 + 120 + 51) + (120 + 21)
+    tree = 176 + 120 + 48 + len("http://example.org/p\0p\0") + 1000 * item
+    assert 0 <= document("root")["self_size"] - tree < 200, (document("root")["self_size"], tree)
+    # Its declaration of a type, html, body and two elements, two texts.
+    assert 176 + 6 * 120 <= document("page")["self_size"] < 176 + 8 * 120 + 200, document("page")
+    assert " in trees of lxml, of " in run.stderr.splitlines()[0], run.stderr
+
+
 def test_an_output_that_cannot_be_written_is_refused_before_the_script_and_a_signal_s_never_raises():
     with tempfile.TemporaryDirectory() as folder:
         script = os.path.join(folder, "script.py")

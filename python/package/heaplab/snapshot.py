@@ -30,6 +30,7 @@ _KINDS = {
 }
 _TYPE_KIND = 9
 _ARRAY_KIND = 14
+_TREE_KIND = 15
 _CO_OPTIMIZED = 1
 # Attributes of built-in types that give what is there, without making anything.
 _GETTERS = {
@@ -45,7 +46,7 @@ _GETTERS = {
 }
 
 # Modules whose memory is behind their objects, where nobody asks for it.
-_BESIDE = {"lxml.etree": "trees of lxml", "polars": "columns of Polars", "torch": "tensors of PyTorch", "sqlite3": "pages of SQLite"}
+_BESIDE = {"polars": "columns of Polars", "torch": "tensors of PyTorch", "sqlite3": "pages of SQLite"}
 
 # CPython 3.12 begins with a few hundred frozen objects; a program that freezes its own (before forking) has many more.
 _FROZEN_AT_START_MAX = 1000
@@ -115,14 +116,15 @@ def _array_type(walker):
 
 def _describe_type(walker, each, array_type):
     mro = type.__dict__["__mro__"].__get__(each) or (each,)
+    name = _type_name(each)
     sizeof, members = None, {}
     for base in mro:
         namespace = type.__dict__["__dict__"].__get__(base)
         if sizeof is None:
             sizeof = namespace.get("__sizeof__")
-        for name, value in namespace.items():
-            if type(value) is types.MemberDescriptorType and isinstance(name, str):
-                members.setdefault(name, value)
+        for member, value in namespace.items():
+            if type(value) is types.MemberDescriptorType and isinstance(member, str):
+                members.setdefault(member, value)
     # Cython's methods are compiled: Arrow's tell the bytes of its buffers.
     is_arrows = type(sizeof).__name__ == "cython_function_or_method" and getattr(sizeof, "__module__", "") == "pyarrow.lib"
     if type(sizeof) is not types.MethodDescriptorType and not is_arrows:
@@ -132,9 +134,11 @@ def _describe_type(walker, each, array_type):
     kind = _TYPE_KIND if issubclass(each, type) else _KINDS.get(each, 0)
     if array_type is not None and array_type in mro:
         kind = _ARRAY_KIND
+    elif name == "lxml.etree._Document":
+        kind = _TREE_KIND
     own = type.__dict__["__dict__"].__get__(each)
     basic, item = type.__dict__["__basicsize__"].__get__(each), type.__dict__["__itemsize__"].__get__(each)
-    walker.add_type(each, _type_name(each), kind, basic, item, sizeof, own, list(members.items()), _GETTERS.get(each, ()))
+    walker.add_type(each, name, kind, basic, item, sizeof, own, list(members.items()), _GETTERS.get(each, ()))
 
 
 def _variables(frame):
@@ -380,13 +384,15 @@ def _mebibytes(count):
 
 def _say_part(result):
     """How much of the process is in the file."""
-    objects, arrays, arrow = (result[name] for name in ("object_bytes", "array_bytes", "arrow_bytes"))
+    objects, arrays, trees, arrow = (result[name] for name in ("object_bytes", "array_bytes", "tree_bytes", "arrow_bytes"))
     text = f"{_mebibytes(objects)} in objects"
     if arrays:
         text += f" and {_mebibytes(arrays)} in buffers of NumPy"
+    if trees:
+        text += f" and {_mebibytes(trees)} in trees of lxml"
     if result["resident_bytes"]:
         text += f", of {_mebibytes(result['resident_bytes'])} that the process has in memory"
-        if objects + arrays > result["resident_bytes"]:
+        if objects + arrays + trees > result["resident_bytes"]:
             text += " (a buffer counts as a whole, also where it was never written)"
     if arrow:
         text += f"; {_mebibytes(arrow)} are in buffers of Arrow"
