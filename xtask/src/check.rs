@@ -16,33 +16,57 @@ pub fn run(_args: Args) -> Result<()> {
     cargo(&["fmt", "--manifest-path", FUZZ, "--check"], &[])?;
     crate::tidy::run()?;
     cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"], &[])?;
-    crate::test_programs::run()?;
-    // A build of its own, because loom's types replace the standard library's: about 40 s from
-    // nothing, then a second.
-    let target = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/loom");
-    let loom = [
-        "test",
-        "--package",
-        "heaplab-elastic",
-        "--lib",
-        "--locked",
-        "--target-dir",
-        target,
-        "loom",
-    ];
-    cargo(&loom, &[("RUSTFLAGS", "--cfg loom")])?;
-    corpora()?;
-    crate::aarch64::run(cargo)?;
+    tests()?;
+    cargo(&["test", "--workspace", "--locked", "--no-fail-fast", "--doc"], &[])?;
     cargo(&["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-D warnings")])?;
     println!("all checks passed");
     Ok(())
+}
+
+/// Runs all test programs, and beside them the tests that have builds of their own: test programs
+/// often wait, and leave a fourth of the processors idle.
+fn tests() -> Result<()> {
+    let programs = crate::test_programs::build()?;
+    let (tests, apart) = std::thread::scope(|scope| {
+        let apart = scope.spawn(apart);
+        (crate::test_programs::run(programs), apart.join().expect("no step panics"))
+    });
+    match (tests, apart) {
+        (Err(tests), Err(apart)) => bail!("{tests:#}; {apart:#}"),
+        (tests, apart) => tests.and(apart),
+    }
+}
+
+/// Tests with target folders of their own, so that no lock makes them wait for another build.
+fn apart() -> Result<()> {
+    loom()?;
+    corpora()?;
+    crate::aarch64::run(cargo_behind)
+}
+
+/// A build of its own, because loom's types replace the standard library's.
+fn loom() -> Result<()> {
+    let target = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/loom");
+    cargo_behind(
+        &[
+            "test",
+            "--package",
+            "heaplab-elastic",
+            "--lib",
+            "--locked",
+            "--target-dir",
+            target,
+            "loom",
+        ],
+        &[("RUSTFLAGS", "--cfg loom")],
+    )
 }
 
 /// Runs every input that fuzzing kept. A build of its own, like cargo-fuzz's but without the fuzzer
 /// (checksums are not compared).
 fn corpora() -> Result<()> {
     let target = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/corpora");
-    cargo(
+    cargo_behind(
         &[
             "test",
             "--manifest-path",
@@ -59,7 +83,7 @@ fn corpora() -> Result<()> {
 }
 
 /// Runs cargo, and fails if cargo does.
-pub(crate) fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<()> {
+fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<()> {
     println!("$ cargo {}", arguments.join(" "));
     let status = Command::new(cargo_program())
         .args(arguments)
@@ -68,6 +92,24 @@ pub(crate) fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<
         .context("cannot start cargo")?;
     if !status.success() {
         bail!("cargo {} failed ({status})", arguments.join(" "));
+    }
+    Ok(())
+}
+
+/// Runs cargo with what the test programs leave of the processors. Its output appears when it ends.
+fn cargo_behind(arguments: &[&str], environment: &[(&str, &str)]) -> Result<()> {
+    let output = Command::new("nice")
+        .args(["-n", "10", &cargo_program()])
+        .args(arguments)
+        .envs(environment.iter().copied())
+        .output()
+        .context("cannot start cargo")?;
+    let arguments = arguments.join(" ");
+    let [stderr, stdout] =
+        [&output.stderr, &output.stdout].map(|bytes| String::from_utf8_lossy(bytes));
+    println!("$ cargo {arguments}\n{stderr}{stdout}");
+    if !output.status.success() {
+        bail!("cargo {arguments} failed ({})", output.status);
     }
     Ok(())
 }
