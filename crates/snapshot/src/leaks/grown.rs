@@ -5,7 +5,7 @@
 //! An object takes its own bytes and those of the engine's tables and arrays that it refers to. A
 //! table that grows is another node than before, so tables are compared by the objects that have
 //! them. Files of whose objects this is asked are as large as heaps, so sizes below
-//! [`SIZE_MIN_BYTES`] are not kept.
+//! 4 KiB are not kept.
 
 use super::born::Born;
 use super::is_of_program;
@@ -35,7 +35,7 @@ pub struct OwnSizes {
 pub struct Grown {
     /// The object, in the later snapshot.
     pub node: Node,
-    /// What it took before; below [`SIZE_MIN_BYTES`] 0.
+    /// What it took before; below 4 KiB 0.
     pub before_bytes: u64,
     /// What it takes.
     pub bytes: u64,
