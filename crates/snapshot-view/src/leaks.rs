@@ -16,7 +16,7 @@ use std::fmt::Write;
 /// Characters of a class's name: plain objects are named by all that they have.
 const CLASS_CHARACTERS: usize = 60;
 
-/// Objects that grew of which the way is shown.
+/// Most grown objects that are shown with their ways.
 const GROWN_SHOWN: usize = 5;
 
 /// Leaks on their way to a reader.

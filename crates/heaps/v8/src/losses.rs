@@ -11,7 +11,7 @@ use crate::strategy::{Look, Step, Strategy};
 use heaplab_heap::Origin;
 use heaplab_text::words;
 
-/// Losses that are told one by one; smaller ones as one sum.
+/// Most losses with a sentence each; a last sentence sums up the smaller ones.
 const TOLD_MAX: usize = 5;
 /// A loss below this part of the committed bytes is not reported.
 const TOLD_PERMILLE: u64 = 5;
