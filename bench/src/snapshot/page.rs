@@ -1,14 +1,17 @@
-//! `--page`: the time of each answer of the page of `heaplab snapshot open --serve`, once the file
-//! is open.
+//! `--page`: the time of each answer of `heaplab snapshot open`, on its page (`--serve`) and at its
+//! prompt, once the file is open.
 //!
 //! One thread computes an answer, so its CPU time is its time on an idle machine. This time is
 //! measured; the HTTP around it is not.
 
 use super::measurement::{Watch, peak_mb, thread_cpu_s};
 use crate::bounds::Bounds;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use heaplab_snapshot::Node;
 use heaplab_snapshot::analysis::{Analysis, Options};
+use heaplab_snapshot::query::answer::Answer;
+use heaplab_snapshot::query::plan::Plan;
+use heaplab_snapshot::shortest_paths::ShortestPaths;
 use heaplab_snapshot::{ReadOptions, Snapshot};
 use heaplab_snapshot_view::page::{Opened, Page};
 use std::path::Path;
@@ -73,8 +76,73 @@ pub fn run(file: &Path, reps: usize) -> Result<()> {
         "times",
         MEMORY_BOUND,
     );
+    drop(page);
+    prompt(&analysis, reps, &mut bounds)?;
     bounds.finish()
 }
+
+/// Asks each question of the prompt `reps` times.
+fn prompt(analysis: &Analysis, reps: usize, bounds: &mut Bounds) -> Result<()> {
+    let begin = thread_cpu_s();
+    analysis.prepare_questions();
+    println!(
+        "the prompt needs {:.0} ms more, while the first question is typed",
+        (thread_cpu_s() - begin) * 1e3
+    );
+    for query in QUERIES {
+        let plan = Plan::read(query).map_err(|misread| anyhow!("{misread}"))?;
+        bounds.median_at_most(
+            query,
+            measured(reps, || Answer::of(analysis, &plan, |_| true)),
+            "ms",
+            BOUND_MS,
+        );
+    }
+    let most = (0..).zip(analysis.classes()).max_by_key(|(_, class)| class.retained_size);
+    let class: u32 = most.map_or(0, |(number, _)| number);
+    let ways = || {
+        let nodes: Vec<Node> = analysis
+            .snapshot()
+            .graph
+            .nodes()
+            .filter(|node| analysis.class_of(*node) == class)
+            .collect();
+        ShortestPaths::new(analysis, analysis.backward(), 40).groups(&nodes).len()
+    };
+    bounds.median_at_most(
+        "path, to the class that retains most",
+        measured(reps, ways),
+        "ms",
+        BOUND_MS,
+    );
+    Ok(())
+}
+
+/// CPU time of each answer, in ms.
+fn measured<T>(reps: usize, answer: impl Fn() -> T) -> Vec<f64> {
+    let one = |_| {
+        let begin = thread_cpu_s();
+        std::hint::black_box(answer());
+        (thread_cpu_s() - begin) * 1e3
+    };
+    (0..reps).map(one).collect()
+}
+
+/// Questions of the prompt about all objects.
+const QUERIES: [&str; 12] = [
+    "top 20",
+    "where shallow > 1000 top 20",
+    "where class ~ \"*Map*\" and shallow > 100 top 20",
+    "where name = \"session\" top 20",
+    "where name ~ \"*session*\" top 20",
+    "where retained / shallow > 10 top 20",
+    "group class top 20",
+    "group type, class top 20",
+    "group name top 20",
+    "group distance top 20",
+    "sort retained top 20",
+    "sort name top 20",
+];
 
 /// Names, questions and values: the most expensive ones in this file.
 fn questions(analysis: &Analysis) -> Vec<(&'static str, &'static str, String)> {

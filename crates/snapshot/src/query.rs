@@ -2,12 +2,14 @@
 //!
 //! - [`subject`]: an object by its id, or classes by a pattern.
 //! - [`plan`] and [`answer`]: objects as rows, filtered, grouped, sorted.
-//! - [`object`]: the fields of an object, and conditions on them.
+//! - [`object`]: the fields of an object.
+//! - [`condition`]: conditions on them.
 //! - [`assertion`]: conditions that a heap must fulfil.
 //! - [`filter`]: DevTools' filters by name.
 
 pub mod answer;
 pub mod assertion;
+pub mod condition;
 pub mod filter;
 pub mod object;
 pub mod plan;

@@ -99,6 +99,8 @@ impl<'s, 'a> Analysis<'s, 'a> {
             },
             concatenated: OnceLock::new(),
             backward: OnceLock::new(),
+            subtrees: OnceLock::new(),
+            numbered: OnceLock::new(),
             duplicates: OnceLock::new(),
             scripts: OnceLock::new(),
         }

@@ -80,30 +80,27 @@ impl Analysis<'_, '_> {
 /// Sources whose names sort behind all kept names.
 struct Late<'n, 's, 'a> {
     sources: Sources<'n, 's, 'a>,
-    strings: Bits,
+    numbers: Bits,
     others: HashSet<Source>,
 }
 
 impl<'n, 's, 'a> Late<'n, 's, 'a> {
     fn new(analysis: &'n Analysis<'s, 'a>) -> Self {
-        Late {
-            sources: Sources::new(analysis),
-            strings: Bits::sparse(analysis.names.len()),
-            others: HashSet::new(),
-        }
+        let sources = Sources::new(analysis);
+        Late { numbers: Bits::sparse(sources.len()), sources, others: HashSet::new() }
     }
 
     #[inline]
     fn is(&self, source: Source) -> bool {
         match source {
-            Source::String(id) => self.strings.get(id),
+            Source::String(id) | Source::Number(id) => self.numbers.get(id),
             other => self.others.contains(&other),
         }
     }
 
     fn set(&mut self, source: Source) {
         match source {
-            Source::String(id) => self.strings.set(id),
+            Source::String(id) | Source::Number(id) => self.numbers.set(id),
             other => drop(self.others.insert(other)),
         }
     }

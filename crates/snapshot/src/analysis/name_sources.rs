@@ -6,6 +6,7 @@
 //! one name a source, not one a node.
 
 use super::Analysis;
+use super::same_names::SameNames;
 use super::shapes::{mix, properties};
 use crate::graph::Node;
 use crate::meta::NodeType;
@@ -22,11 +23,38 @@ pub(super) enum Source {
     Rope(Node),
     /// The properties of a plain object in their order: the number of the list in [`Sources`].
     Properties(u32),
+    /// A name itself, where all are numbered ([`Numbered`]).
+    Number(u32),
+}
+
+/// A number for each name, kept for many questions.
+#[derive(Debug)]
+pub(super) struct Numbered {
+    /// By node.
+    number_of: Vec<u32>,
+    /// By number, a node with that name.
+    examples: Vec<Node>,
+}
+
+impl Numbered {
+    pub fn of(analysis: &Analysis) -> Numbered {
+        let mut names = SameNames::new(analysis);
+        let mut examples = Vec::new();
+        let number = |node| {
+            let number = names.number(node);
+            if number as usize == examples.len() {
+                examples.push(node);
+            }
+            number
+        };
+        Numbered { number_of: analysis.snapshot.graph.nodes().map(number).collect(), examples }
+    }
 }
 
 /// The lists of properties that were met.
 pub(super) struct Sources<'n, 's, 'a> {
     pub(super) analysis: &'n Analysis<'s, 'a>,
+    numbered: Option<&'n Numbered>,
     /// Of each list the first object that has it, and the list's hash.
     examples: Vec<(Node, u64)>,
     table: HashTable<u32>,
@@ -34,27 +62,37 @@ pub(super) struct Sources<'n, 's, 'a> {
 
 impl<'n, 's, 'a> Sources<'n, 's, 'a> {
     pub fn new(analysis: &'n Analysis<'s, 'a>) -> Self {
-        Sources { analysis, examples: Vec::new(), table: HashTable::new() }
+        let numbered = analysis.numbered.get();
+        Sources { analysis, numbered, examples: Vec::new(), table: HashTable::new() }
+    }
+
+    /// Numbers of strings and of names are below this.
+    pub fn len(&self) -> usize {
+        self.numbered.map_or(self.analysis.names.len(), |numbered| numbered.examples.len())
     }
 
     /// The source of the node's name.
+    #[inline]
     pub fn of_node(&mut self, node: Node) -> Source {
+        if let Some(numbered) = self.numbered {
+            return Source::Number(numbered.number_of[node as usize]);
+        }
         let analysis = self.analysis;
-        if analysis.has_plain_objects_name(node) {
-            return Source::Properties(self.list(node));
-        }
         let graph = &analysis.snapshot.graph;
-        if graph.node_type(node) != NodeType::ConcatenatedString {
-            return Source::String(analysis.name_id(node));
-        }
-        match analysis.concatenated().same(node) {
-            rope if graph.node_type(rope) == NodeType::ConcatenatedString => Source::Rope(rope),
-            leaf => Source::String(analysis.name_id(leaf)),
+        match graph.node_type(node) {
+            NodeType::Object if analysis.has_plain_objects_name(node) => {
+                Source::Properties(self.list(node))
+            }
+            NodeType::ConcatenatedString => match analysis.concatenated().same(node) {
+                rope if graph.node_type(rope) == NodeType::ConcatenatedString => Source::Rope(rope),
+                leaf => Source::String(analysis.name_id(leaf)),
+            },
+            _ => Source::String(analysis.name_id(node)),
         }
     }
 
     fn list(&mut self, node: Node) -> u32 {
-        let Sources { analysis, examples, table } = self;
+        let Sources { analysis, examples, table, .. } = self;
         let graph = &analysis.snapshot.graph;
         let hash = properties(graph, node).fold(0, mix);
         let same = |list: &u32| {
@@ -77,6 +115,10 @@ impl<'n, 's, 'a> Sources<'n, 's, 'a> {
             Source::String(id) => analysis.names.bytes(id),
             Source::Rope(rope) => analysis.name_bytes(rope),
             Source::Properties(list) => analysis.name_bytes(self.examples[list as usize].0),
+            Source::Number(number) => {
+                let example = self.numbered.map(|numbered| numbered.examples[number as usize]);
+                example.map_or(Cow::Borrowed(&[]), |node| analysis.name_bytes(node))
+            }
         }
     }
 }

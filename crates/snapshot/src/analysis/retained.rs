@@ -101,34 +101,37 @@ pub(super) fn class_retained(
     (size, class_of): (impl Fn(Node) -> u64, &[u32]),
     classes: &mut [Class],
 ) {
-    let group = |node| (size(node) != 0).then(|| class_of[node as usize]);
-    let groups = classes.len();
-    groups_retained(tree, (counts, order), (group, groups), |class, number| {
-        classes[class].retained_size =
-            classes[class].retained_size.saturating_add(retained.get(number));
-    });
-}
-
-/// Calls `add`, for each group, with the numbers of the nodes that no other node of the group
-/// dominates.
-fn groups_retained(
-    tree: &Tree,
-    (counts, order): (&mut [u32], &mut [u32]),
-    (group_of, groups): (impl Fn(Node) -> Option<u32>, usize),
-    mut add: impl FnMut(usize, u32),
-) {
     stretches(tree, counts, order);
     let ends = counts;
-    // Up to where a counted node of the group dominates.
-    let mut until: Vec<u32> = vec![0; groups];
+    // Up to where a counted node of the class dominates.
+    let mut until: Vec<u32> = vec![0; classes.len()];
     for (place, number) in (0u32..).zip(&order[..tree.vertex.len() - 1]) {
-        let number = *number;
-        let Some(group) = group_of(tree.vertex[number as usize]) else { continue };
-        let group = group as usize;
-        if place >= until[group] {
-            until[group] = ends[number as usize];
-            add(group, number);
+        let node = tree.vertex[*number as usize];
+        let class = class_of[node as usize] as usize;
+        if size(node) != 0 && place >= until[class] {
+            until[class] = ends[*number as usize];
+            let retained_size = &mut classes[class].retained_size;
+            *retained_size = retained_size.saturating_add(retained.get(*number));
         }
+    }
+}
+
+/// The nodes in the order of [`stretches`], kept for many questions.
+#[derive(Debug)]
+pub(super) struct Subtrees {
+    nodes: Vec<Node>,
+    /// Of each place, the place behind its node's subtree.
+    ends: Vec<u32>,
+}
+
+impl Subtrees {
+    pub fn of(tree: &Tree) -> Subtrees {
+        let (mut counts, mut order) = (counts(tree), vec![0; tree.vertex.len()]);
+        stretches(tree, &mut counts, &mut order);
+        order.pop();
+        let ends = order.iter().map(|number| counts[*number as usize]).collect();
+        order.iter_mut().for_each(|number| *number = tree.vertex[*number as usize]);
+        Subtrees { nodes: order, ends }
     }
 }
 
@@ -142,15 +145,17 @@ impl Analysis<'_, '_> {
         groups: usize,
     ) -> Vec<u64> {
         let mut sums = vec![0u64; groups];
-        let (mut counts, mut order) = (counts(&self.tree), vec![0; self.tree.vertex.len()]);
-        groups_retained(
-            &self.tree,
-            (&mut counts, &mut order),
-            (group_of, groups),
-            |group, number| {
-                sums[group] = sums[group].saturating_add(self.retained.get(number));
-            },
-        );
+        // Up to where a node of the group dominates.
+        let mut until = vec![0u32; groups];
+        let Subtrees { nodes, ends } = self.subtrees();
+        for ((place, node), end) in (0u32..).zip(nodes).zip(ends) {
+            let Some(group) = group_of(*node) else { continue };
+            let group = group as usize;
+            if place >= until[group] {
+                until[group] = *end;
+                sums[group] = sums[group].saturating_add(self.retained_size(*node));
+            }
+        }
         sums
     }
 }

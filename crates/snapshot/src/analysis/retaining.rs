@@ -4,11 +4,14 @@
 
 use super::Analysis;
 use super::reach::BASE_SYSTEM_DISTANCE;
+use crate::columns::Bits;
 use crate::graph::{Edge, Node, Retainers};
 use crate::meta::EdgeType;
 use crate::strings::compare_units;
 use hashbrown::{HashMap, HashSet};
+use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::collections::BinaryHeap;
 
 /// Paths end at nodes of this distance: (GC roots) and its children.
 const ROOT_DISTANCE: i32 = 2;
@@ -52,6 +55,36 @@ impl Default for PathLimits {
     }
 }
 
+/// An edge's name with the order of the Retainers view.
+#[derive(PartialEq, Eq)]
+struct EdgeName<'n> {
+    is_proto: bool,
+    is_indexed: bool,
+    name: Cow<'n, str>,
+}
+
+impl<'n> EdgeName<'n> {
+    fn of(analysis: &'n Analysis<'_, '_>, edge: Edge) -> Self {
+        let name = analysis.edge_name(edge);
+        let is_indexed = analysis.snapshot.graph.edge_type(edge).is_indexed();
+        EdgeName { is_proto: name == "__proto__", is_indexed, name }
+    }
+}
+
+impl Ord for EdgeName<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.is_proto, self.is_indexed)
+            .cmp(&(other.is_proto, other.is_indexed))
+            .then_with(|| compare_units(self.name.as_bytes(), other.name.as_bytes()))
+    }
+}
+
+impl PartialOrd for EdgeName<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
 impl Analysis<'_, '_> {
     /// The edges that keep a node, in DevTools' internal order: no weak or invisible ones, none
     /// from the root.
@@ -87,30 +120,51 @@ impl Analysis<'_, '_> {
 
     /// The first retainers of [`Analysis::sort_by_edge_name`], sorted, and no others.
     pub fn first_by_edge_name(&self, retainers: &mut Vec<Retaining>, first: usize) {
-        let distance = |retaining: &Retaining| self.retaining_distance(retaining.from);
         if first < retainers.len() {
-            // By distance alone, before names are made.
-            let (_, last, _) = retainers.select_nth_unstable_by_key(first, distance);
-            let last = distance(last);
-            retainers.retain(|retaining| distance(retaining) <= last);
-        }
-        if first < retainers.len() {
-            retainers.select_nth_unstable_by(first, |a, b| self.by_edge_name(a, b));
-            retainers.truncate(first);
+            let distance = |retaining: &Retaining| self.retaining_distance(retaining.from);
+            let mut distances: Vec<i32> = retainers.iter().map(distance).collect();
+            let last = *distances.select_nth_unstable(first).1;
+            let (farthest, mut kept): (Vec<Retaining>, Vec<Retaining>) = retainers
+                .iter()
+                .filter(|retaining| distance(retaining) <= last)
+                .partition(|retaining| distance(retaining) == last);
+            kept.extend(self.few_by_edge_name(&farthest, first - kept.len()));
+            *retainers = kept;
         }
         self.sort_by_edge_name(retainers);
     }
 
-    fn by_edge_name(&self, a: &Retaining, b: &Retaining) -> Ordering {
+    /// The `first` of retainers by the names of their edges alone, those of equal names in their
+    /// order. A name that comes too late once always does.
+    fn few_by_edge_name(&self, retainers: &[Retaining], first: usize) -> Vec<Retaining> {
         let graph = &self.snapshot.graph;
+        let mut late = Bits::sparse(self.names.len());
+        let mut kept: BinaryHeap<(EdgeName, u32)> = BinaryHeap::new();
+        for (place, retaining) in (0..).zip(retainers) {
+            let edge = retaining.edge;
+            let id = Some(graph.edge_name(edge)).filter(|_| !graph.edge_type(edge).is_indexed());
+            if id.is_some_and(|id| late.get(id)) {
+                continue;
+            }
+            let name = (EdgeName::of(self, edge), place);
+            let full = kept.len() == first;
+            if full && kept.peek().is_none_or(|last| name > *last) {
+                id.into_iter().for_each(|id| late.set(id));
+                continue;
+            }
+            if full {
+                kept.pop();
+            }
+            kept.push(name);
+        }
+        kept.into_sorted_vec().into_iter().map(|(_, place)| retainers[place as usize]).collect()
+    }
+
+    fn by_edge_name(&self, a: &Retaining, b: &Retaining) -> Ordering {
         let distance = |retaining: &Retaining| self.retaining_distance(retaining.from);
-        distance(a).cmp(&distance(b)).then_with(|| {
-            let [(a, a_name), (b, b_name)] = [a, b].map(|retaining| {
-                let name = self.edge_name(retaining.edge);
-                ((name == "__proto__", graph.edge_type(retaining.edge).is_indexed()), name)
-            });
-            a.cmp(&b).then_with(|| compare_units(a_name.as_bytes(), b_name.as_bytes()))
-        })
+        distance(a)
+            .cmp(&distance(b))
+            .then_with(|| EdgeName::of(self, a.edge).cmp(&EdgeName::of(self, b.edge)))
     }
 
     /// The distance that the Retainers view shows and sorts by: what nothing reaches comes last.

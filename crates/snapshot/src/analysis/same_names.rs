@@ -16,8 +16,9 @@ pub struct SameNames<'n, 's, 'a> {
     table: HashTable<u32>,
     /// What makes each name, and the name's hash.
     names: Vec<(Source, u64)>,
-    /// One more than the number of each string's name; 0: not asked for yet.
-    by_string: Vec<u32>,
+    /// One more than the number of the name of each string, or of each name where all are
+    /// numbered; 0: not asked for yet.
+    by_number: Vec<u32>,
     by_source: HashMap<Source, u32>,
 }
 
@@ -28,7 +29,7 @@ impl<'n, 's, 'a> SameNames<'n, 's, 'a> {
             sources: Sources::new(analysis),
             table: HashTable::new(),
             names: Vec::new(),
-            by_string: Vec::new(),
+            by_number: Vec::new(),
             by_source: HashMap::new(),
         }
     }
@@ -36,16 +37,15 @@ impl<'n, 's, 'a> SameNames<'n, 's, 'a> {
     /// The number of the node's name, as [`Analysis::name_bytes`] gives it.
     pub fn number(&mut self, node: Node) -> u32 {
         let source = self.sources.of_node(node);
-        if let Source::String(id) = source {
+        if let Source::String(id) | Source::Number(id) = source {
             let place = id as usize;
-            if self.by_string.len() <= place {
-                let strings = self.sources.analysis.snapshot.strings.len();
-                self.by_string.resize(strings.max(place + 1), 0);
+            if self.by_number.len() <= place {
+                self.by_number.resize(self.sources.len().max(place + 1), 0);
             }
-            if self.by_string[place] == 0 {
-                self.by_string[place] = 1 + self.number_of_name(source);
+            if self.by_number[place] == 0 {
+                self.by_number[place] = 1 + self.number_of_name(source);
             }
-            return self.by_string[place] - 1;
+            return self.by_number[place] - 1;
         }
         if let Some(known) = self.by_source.get(&source) {
             return *known;

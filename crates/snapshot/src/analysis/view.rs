@@ -21,6 +21,7 @@ impl Analysis<'_, '_> {
     }
 
     /// The number of the string that [`Analysis::raw_name`] shows.
+    #[inline]
     pub(super) fn name_id(&self, node: Node) -> StringId {
         self.attachment.renamed.get(&node).copied().unwrap_or(self.snapshot.graph.node_name(node))
     }
@@ -72,6 +73,7 @@ impl Analysis<'_, '_> {
     }
 
     /// Whether the node's name is made of its properties.
+    #[inline]
     pub(super) fn has_plain_objects_name(&self, node: Node) -> bool {
         self.snapshot.graph.node_type(node) == NodeType::Object
             && self.names.known(self.name_id(node)) == Known::Object

@@ -1,9 +1,11 @@
 //! The rows that a query finds.
 
+use super::condition::Condition;
 use super::object::Objects;
 use super::plan::{Field, Plan};
 use crate::Node;
 use crate::analysis::{Analysis, SameNames};
+use crate::meta::NodeType;
 use hashbrown::HashMap;
 
 pub use super::object::Cell;
@@ -24,11 +26,16 @@ enum Rows {
     Groups(Vec<Group>),
 }
 
-/// Its keys are those of any of its objects, and are made when they are asked for.
-#[derive(Default)]
+/// Objects with equal keys.
+#[derive(Clone, Copy)]
 struct Group {
-    nodes: Vec<Node>,
+    /// Has the keys of all; they are made when they are asked for.
+    first: Node,
+    objects: u64,
+    shallow_bytes: u64,
     retained_bytes: u64,
+    /// The least of its objects.
+    distance: i32,
 }
 
 impl<'q, 's, 'a> Answer<'q, 's, 'a> {
@@ -39,11 +46,12 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
         chosen: impl Fn(Node) -> bool,
     ) -> Answer<'q, 's, 'a> {
         let objects = Objects::of(analysis);
+        let condition = plan.condition.as_ref().map(|text| Condition::new(&objects, text));
         let fits = |node: &Node| {
-            plan.condition.as_ref().is_none_or(|condition| objects.fits(*node, condition))
+            chosen(*node) && condition.as_ref().is_none_or(|condition| condition.holds(*node))
         };
-        let nodes = analysis.snapshot().graph.nodes().filter(|node| chosen(*node));
-        let nodes: Vec<Node> = nodes.filter(fits).collect();
+        let nodes: Vec<Node> = analysis.snapshot().graph.nodes().filter(fits).collect();
+        drop(condition);
         let mut answer = Answer { objects, plan, rows: Rows::Objects(Vec::new()), found: 0 };
         answer.rows = if plan.group.is_empty() {
             Rows::Objects(nodes)
@@ -78,45 +86,47 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
 
     fn of_group(&self, group: &Group, field: Field) -> Cell {
         if self.plan.group.contains(&field) {
-            return self.objects.field(group.nodes[0], field);
+            return self.objects.field(group.first, field);
         }
         Cell::Number(match field {
-            Field::Count => group.nodes.len() as i64,
-            Field::Shallow => {
-                group.nodes.iter().map(|node| self.objects.analysis.self_size(*node)).sum::<u64>()
-                    as i64
-            }
+            Field::Count => group.objects as i64,
+            Field::Shallow => group.shallow_bytes as i64,
             Field::Retained => group.retained_bytes as i64,
-            _ => group
-                .nodes
-                .iter()
-                .map(|node| self.objects.analysis.distance(*node))
-                .min()
-                .unwrap_or(0)
-                .into(),
+            _ => group.distance.into(),
         })
     }
 
     fn grouped(&self, nodes: Vec<Node>) -> Vec<Group> {
         const NONE: u32 = u32::MAX;
-        let mut places: HashMap<Vec<i64>, u32> = HashMap::new();
-        let mut key: Vec<i64> = Vec::new();
-        let mut keys = Keys::of(self);
-        let mut group_of = vec![NONE; self.objects.analysis.snapshot().graph.node_count()];
-        let mut groups: Vec<Group> = Vec::new();
-        for node in nodes {
-            key.clear();
-            key.extend(self.plan.group.iter().map(|field| keys.of_node(node, *field)));
-            let known = places.get(&key).copied();
-            let place = known.unwrap_or_else(|| {
-                groups.push(Group::default());
-                places.insert(key.clone(), groups.len() as u32 - 1);
-                groups.len() as u32 - 1
+        let analysis = self.objects.analysis;
+        let mut keys = Keys::of(&self.objects);
+        let mut group_of = vec![NONE; analysis.snapshot().graph.node_count()];
+        nodes.iter().for_each(|node| group_of[*node as usize] = 0);
+        let mut count = usize::from(!nodes.is_empty());
+        for field in &self.plan.group {
+            let width = match field {
+                Field::Class => keys.classes.len(),
+                Field::Type => keys.types.len(),
+                _ => Numbers::TABLE_MAX,
+            };
+            let mut numbers = Numbers::of_keys_below(width);
+            keys.each(&nodes, *field, |node, key| {
+                let group = &mut group_of[node as usize];
+                *group = numbers.of(*group, key);
             });
-            group_of[node as usize] = place;
-            groups[place as usize].nodes.push(node);
+            count = numbers.len as usize;
         }
-        let retained = self.objects.analysis.retained_by_groups(
+        let mut groups = vec![Group::EMPTY; count];
+        for node in nodes {
+            let group = &mut groups[group_of[node as usize] as usize];
+            if group.objects == 0 {
+                group.first = node;
+            }
+            group.objects += 1;
+            group.shallow_bytes += analysis.self_size(node);
+            group.distance = group.distance.min(analysis.distance(node));
+        }
+        let retained = analysis.retained_by_groups(
             |node| Some(group_of[node as usize]).filter(|group| *group != NONE),
             groups.len(),
         );
@@ -132,118 +142,174 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
         // Default order: objects as in the file, groups by retained size.
         let grouped = matches!(self.rows, Rows::Groups(_));
         let order = match self.plan.sort.or(grouped.then_some((Field::Retained, true))) {
-            Some((field, descending)) => self.first(field, descending, most),
-            None => (0..most as u32).collect(),
+            Some((field, descending)) if most > 0 => self.first(field, descending, most),
+            _ => (0..most as u32).collect(),
         };
         match &mut self.rows {
             Rows::Objects(nodes) => {
                 *nodes = order.into_iter().map(|row| nodes[row as usize]).collect()
             }
             Rows::Groups(groups) => {
-                let take = |row: u32| std::mem::take(&mut groups[row as usize]);
-                *groups = order.into_iter().map(take).collect();
+                *groups = order.into_iter().map(|row| groups[row as usize]).collect()
             }
         }
     }
 
     /// The first `most` rows; equal rows keep their order. Sorting builds no names
-    /// ([`Analysis::first_by_name`]); other texts are ranked.
+    /// ([`Analysis::first_by_name`]).
     fn first(&self, field: Field, descending: bool, most: usize) -> Vec<u32> {
-        if field == Field::Name {
-            return match &self.rows {
-                Rows::Objects(nodes) => {
-                    self.objects.analysis.first_by_name(nodes, most, descending)
-                }
-                Rows::Groups(groups) => {
-                    let heads: Vec<Node> = groups.iter().map(|group| group.nodes[0]).collect();
-                    self.objects.analysis.first_by_name(&heads, most, descending)
-                }
-            };
-        }
-        let mut keys = Keys::of(self);
-        let mut keyed: Vec<(i64, u32)> = (0..self.row_count())
-            .map(|row| (self.key(row, field, &mut keys), row as u32))
-            .collect();
-        if field.is_text() {
-            let ranks = keys.ranks(field);
-            keyed.iter_mut().for_each(|(key, _)| *key = ranks[*key as usize]);
-        }
-        if descending {
-            keyed.iter_mut().for_each(|(key, _)| *key = !*key);
-        }
-        if most < keyed.len() {
-            keyed.select_nth_unstable(most);
-            keyed.truncate(most);
-        }
-        keyed.sort_unstable();
-        keyed.into_iter().map(|(_, row)| row).collect()
-    }
-
-    /// A number for a row's field; see [`Keys`] for texts.
-    fn key(&self, row: usize, field: Field, keys: &mut Keys<'_, 'q, 's, 'a>) -> i64 {
-        match &self.rows {
-            Rows::Objects(nodes) => keys.of_node(nodes[row], field),
-            Rows::Groups(groups) if self.plan.group.contains(&field) => {
-                keys.of_node(groups[row].nodes[0], field)
+        let analysis = self.objects.analysis;
+        let heads: Vec<Node>;
+        let nodes = match &self.rows {
+            Rows::Objects(nodes) => nodes,
+            Rows::Groups(groups) if field.is_text() => {
+                heads = groups.iter().map(|group| group.first).collect();
+                &heads
             }
-            Rows::Groups(groups) => match self.of_group(&groups[row], field) {
-                Cell::Number(number) => number,
-                Cell::Text(_) => 0,
-            },
-        }
-    }
-}
-
-/// Keys of groups: numbers, even for texts.
-struct Keys<'k, 'q, 's, 'a> {
-    answer: &'k Answer<'q, 's, 'a>,
-    names: SameNames<'q, 's, 'a>,
-    /// For each class, the first class of the same name.
-    classes: Vec<i64>,
-    types: Vec<&'k str>,
-}
-
-impl<'k, 'q, 's, 'a> Keys<'k, 'q, 's, 'a> {
-    fn of(answer: &'k Answer<'q, 's, 'a>) -> Self {
-        let mut first: HashMap<&str, i64> = HashMap::new();
-        let classes = (0..)
-            .zip(&answer.objects.class_names)
-            .map(|(class, name)| *first.entry(name).or_insert(class))
-            .collect();
-        Keys { answer, names: SameNames::new(answer.objects.analysis), classes, types: Vec::new() }
-    }
-
-    /// The order of a field's texts, by their numbers.
-    fn ranks(&self, field: Field) -> Vec<i64> {
-        let texts: Vec<&str> = match field {
-            Field::Class => self.answer.objects.class_names.iter().map(String::as_str).collect(),
-            _ => self.types.clone(),
+            Rows::Groups(groups) => {
+                let number = |group| match self.of_group(group, field) {
+                    Cell::Number(number) => number,
+                    Cell::Text(_) => 0,
+                };
+                return First::of(most, descending, |add| groups.iter().map(number).for_each(add));
+            }
         };
-        let mut order: Vec<usize> = (0..texts.len()).collect();
-        order.sort_by_key(|number| texts[*number]);
-        let mut ranks = vec![0; texts.len()];
-        (0..).zip(order).for_each(|(rank, number)| ranks[number] = rank);
-        ranks
+        if field == Field::Name {
+            return analysis.first_by_name(nodes, most, descending);
+        }
+        let mut keys = Keys::of(&self.objects);
+        First::of(most, descending, |add| keys.each(nodes, field, |_, key| add(key)))
+    }
+}
+
+/// The first rows by a key, of which no more than twice as many as are wanted are kept.
+struct First {
+    most: usize,
+    descending: bool,
+    kept: Vec<(i64, u32)>,
+    /// A row behind this one is none of the first.
+    last: Option<(i64, u32)>,
+    rows: u32,
+}
+
+impl First {
+    /// The first `most` rows; `each` calls its argument with the key of every row.
+    fn of(most: usize, descending: bool, each: impl FnOnce(&mut dyn FnMut(i64))) -> Vec<u32> {
+        let mut first = First { most, descending, kept: Vec::new(), last: None, rows: 0 };
+        each(&mut |key| first.add(key));
+        first.kept.sort_unstable();
+        first.kept.truncate(most);
+        first.kept.into_iter().map(|(_, row)| row).collect()
     }
 
-    fn of_node(&mut self, node: Node, field: Field) -> i64 {
-        let analysis = self.answer.objects.analysis;
-        match field {
-            Field::Name => self.names.number(node).into(),
-            Field::Class => self.classes[analysis.class_of(node) as usize],
-            Field::Type => {
-                let snapshot = analysis.snapshot();
-                let name = snapshot.node_type_name(snapshot.graph.node_type(node));
-                let known = self.types.iter().position(|known| *known == name);
-                known.unwrap_or_else(|| {
-                    self.types.push(name);
-                    self.types.len() - 1
-                }) as i64
-            }
-            _ => match self.answer.objects.field(node, field) {
-                Cell::Number(number) => number,
-                Cell::Text(_) => 0,
-            },
+    #[inline]
+    fn add(&mut self, key: i64) {
+        let row = (if self.descending { !key } else { key }, self.rows);
+        self.rows += 1;
+        if self.last.is_some_and(|last| row > last) {
+            return;
+        }
+        self.kept.push(row);
+        if self.kept.len() >= self.most.saturating_mul(2) {
+            self.last = Some(*self.kept.select_nth_unstable(self.most - 1).1);
+            self.kept.truncate(self.most);
         }
     }
+}
+
+impl Group {
+    const EMPTY: Group =
+        Group { first: 0, objects: 0, shallow_bytes: 0, retained_bytes: 0, distance: i32::MAX };
+}
+
+/// Numbers, in the order of their first use, for pairs of a number and a key.
+struct Numbers {
+    /// Keys below this have a place in the table.
+    width: usize,
+    /// By number and key; one more than the result, or 0.
+    table: Vec<u32>,
+    others: HashMap<(u32, i64), u32>,
+    len: u32,
+}
+
+impl Numbers {
+    /// Entries of the table: 4 MB.
+    const TABLE_MAX: usize = 1 << 20;
+
+    fn of_keys_below(width: usize) -> Numbers {
+        Numbers { width, table: Vec::new(), others: HashMap::new(), len: 0 }
+    }
+
+    #[inline]
+    fn of(&mut self, before: u32, key: i64) -> u32 {
+        let place = usize::try_from(key)
+            .ok()
+            .filter(|key| *key < self.width)
+            .map(|key| (before as usize).saturating_mul(self.width).saturating_add(key))
+            .filter(|place| *place < Self::TABLE_MAX);
+        let known = match place {
+            Some(place) => {
+                if self.table.len() <= place {
+                    self.table.resize((place + 1).next_power_of_two(), 0);
+                }
+                &mut self.table[place]
+            }
+            None => self.others.entry((before, key)).or_insert(0),
+        };
+        if *known == 0 {
+            self.len += 1;
+            *known = self.len;
+        }
+        *known - 1
+    }
+}
+
+/// Fields as numbers: those of texts are equal, and ordered, as the texts are, except that names
+/// have no order.
+struct Keys<'q, 's, 'a> {
+    objects: &'q Objects<'q, 's, 'a>,
+    names: SameNames<'q, 's, 'a>,
+    classes: Vec<i64>,
+    types: Vec<i64>,
+}
+
+impl<'q, 's, 'a> Keys<'q, 's, 'a> {
+    fn of(objects: &'q Objects<'q, 's, 'a>) -> Self {
+        let snapshot = objects.analysis.snapshot();
+        let types: Vec<&str> =
+            (0..=u8::MAX).map(|number| snapshot.node_type_name(NodeType(number))).collect();
+        Keys {
+            objects,
+            names: SameNames::new(objects.analysis),
+            classes: ranks(&objects.class_names),
+            types: ranks(&types),
+        }
+    }
+
+    /// Calls `each` with every node in turn and its key.
+    fn each(&mut self, nodes: &[Node], field: Field, mut each: impl FnMut(Node, i64)) {
+        let Keys { objects, names, classes, types } = self;
+        let analysis = objects.analysis;
+        let graph = &analysis.snapshot().graph;
+        let nodes = nodes.iter().copied();
+        match field {
+            Field::Name => nodes.for_each(|node| each(node, names.number(node).into())),
+            Field::Class => {
+                nodes.for_each(|node| each(node, classes[analysis.class_of(node) as usize]))
+            }
+            Field::Type => {
+                nodes.for_each(|node| each(node, types[usize::from(graph.node_type(node).0)]))
+            }
+            _ => nodes.for_each(|node| each(node, objects.number(node, field).unwrap_or_default())),
+        }
+    }
+}
+
+/// The place of each text in their order; equal texts have the same.
+fn ranks(texts: &[impl AsRef<str>]) -> Vec<i64> {
+    let mut order: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
+    order.sort_unstable();
+    order.dedup();
+    let rank = |text: &str| order.partition_point(|other| *other < text) as i64;
+    texts.iter().map(|text| rank(text.as_ref())).collect()
 }

@@ -1,10 +1,8 @@
-//! The fields of objects, and conditions on them: what rows of a query and choices of objects
-//! share.
+//! The fields of objects: what rows of a query and conditions on objects share.
 
 use super::plan::Field;
 use crate::Node;
 use crate::analysis::{Analysis, Class};
-use heaplab_expression::{Expression, Value};
 
 /// A field of an object.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,33 +27,25 @@ impl<'q, 's, 'a> Objects<'q, 's, 'a> {
         Objects { analysis, class_names: analysis.classes().iter().map(Class::text).collect() }
     }
 
-    /// Whether a condition holds for an object. A quotient by zero is neither above nor below any
-    /// number.
-    pub fn fits(&self, node: Node, condition: &Expression) -> bool {
-        let mut field = |name: &str, _: Option<&str>| match Field::named(name) {
-            Some(field) => match self.field(node, field) {
-                Cell::Number(number) => Value::from(number),
-                Cell::Text(text) => Value::Text(text),
-            },
-            None => Value::Integer(0),
-        };
-        // Few objects fit, so that few are asked twice.
-        condition.is_true(&mut field) && !condition.is_undefined(&mut field)
-    }
-
     /// A field of an object.
     pub fn field(&self, node: Node, field: Field) -> Cell {
+        if let Some(number) = self.number(node, field) {
+            return Cell::Number(number);
+        }
         let (analysis, snapshot) = (self.analysis, self.analysis.snapshot());
-        let graph = &snapshot.graph;
-        Cell::Number(match field {
+        Cell::Text(match field {
+            Field::Type => snapshot.node_type_name(snapshot.graph.node_type(node)).into(),
+            Field::Class => self.class_names[analysis.class_of(node) as usize].clone(),
+            _ => analysis.name(node).into_owned(),
+        })
+    }
+
+    /// A field of an object that is a number.
+    #[inline]
+    pub fn number(&self, node: Node, field: Field) -> Option<i64> {
+        let (analysis, graph) = (self.analysis, &self.analysis.snapshot().graph);
+        Some(match field {
             Field::Id => graph.id(node).into(),
-            Field::Type => {
-                return Cell::Text(snapshot.node_type_name(graph.node_type(node)).into());
-            }
-            Field::Class => {
-                return Cell::Text(self.class_names[analysis.class_of(node) as usize].clone());
-            }
-            Field::Name => return Cell::Text(analysis.name(node).into_owned()),
             Field::Shallow => analysis.self_size(node) as i64,
             Field::Retained => analysis.retained_size(node) as i64,
             Field::Distance => analysis.distance(node).into(),
@@ -63,6 +53,7 @@ impl<'q, 's, 'a> Objects<'q, 's, 'a> {
             Field::References => graph.edges(node).len() as i64,
             Field::Dominator => graph.id(analysis.dominator(node)).into(),
             Field::Count => 1,
+            Field::Type | Field::Class | Field::Name => return None,
         })
     }
 }

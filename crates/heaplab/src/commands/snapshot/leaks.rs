@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use heaplab_expression::Expression;
 use heaplab_snapshot::Snapshot;
 use heaplab_snapshot::leaks::{Born, BornError, Cut, Leaks, OwnSizes, grown};
+use heaplab_snapshot::query::condition::Condition;
 use heaplab_snapshot::query::object::Objects;
 use heaplab_snapshot::query::plan::read_condition;
 use heaplab_snapshot::session::SnapshotIds;
@@ -104,10 +105,9 @@ pub fn tell(
         let spinner = args.reading.spinner("looking for leaks".into());
         let chosen = args.only.chosen(&args.reading, analysis)?;
         let objects = Objects::of(analysis);
-        let keep = |node| {
-            chosen(node)
-                && args.condition.as_ref().is_none_or(|condition| objects.fits(node, condition))
-        };
+        let condition = args.condition.as_ref().map(|text| Condition::new(&objects, text));
+        let keep =
+            |node| chosen(node) && condition.as_ref().is_none_or(|condition| condition.holds(node));
         let leaks = Leaks::of(analysis, &born, keep);
         let grown = grown(analysis, &before, &born, keep);
         let shown =
