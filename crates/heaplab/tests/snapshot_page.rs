@@ -1,6 +1,6 @@
-//! `heaplab snapshot open --serve` in a real browser.
+//! `heaplab snapshot open`: its page in a real browser, and a session.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -75,4 +75,30 @@ fn a_page_that_cannot_be_served_says_why() {
     assert!(code == Some(1) && words.contains("no-such.heapsnapshot"), "{words}");
     let (code, words) = run(&["a.heapsnapshot", "b.heapsnapshot"]);
     assert!(code == Some(2) && words.contains("--serve"), "{words}");
+}
+
+#[test]
+fn a_session_answers_lines_that_do_not_name_the_file() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../snapshot/tests/devtools/chromium-dom.heapsnapshot.gz");
+    let mut session = Command::new(HEAPLAB)
+        .args(["snapshot", "open", "--quiet"])
+        .arg(&file)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = "summary --top 1\npath\nquery --help\nquery 'group type sort count top 2'\nwrong\n";
+    session.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    let output = session.wait_with_output().unwrap();
+    let answers = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "a line failed: {errors}");
+    assert!(answers.contains("Usage: query [OPTIONS] <QUERY>\n"), "{answers}");
+    assert!(answers.contains("objects with") && answers.contains("type\n"), "{answers}");
+    assert!(errors.contains("Usage: path <OBJECT|CLASS>"), "{errors}");
+    assert!(errors.contains("unrecognized subcommand 'wrong'"), "{errors}");
+    let names_no_file = |text: &str| !text.contains("The snapshot\n") && !text.contains("> <FILE>");
+    assert!(names_no_file(&answers) && names_no_file(&errors), "{answers}{errors}");
 }

@@ -7,16 +7,13 @@ use anyhow::Result;
 use heaplab_snapshot::query::subject::Subject;
 use heaplab_snapshot_view::dominators::Tree;
 use heaplab_terminal as terminal;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Arguments of `heaplab snapshot dominators`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../../help/snapshot-dominators.txt"))]
 pub struct Args {
-    /// The snapshot
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
     /// An object such as @4711, or a class, for its largest object [default: the root]
     #[arg(value_name = "OBJECT")]
     subject: Option<Subject>,
@@ -37,8 +34,8 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: Args, open: Open) -> Result<ExitCode> {
-    file::analysed(&args.file, &args.reading, open, |analysis| {
+pub fn run(file: &Path, args: Args, open: Open) -> Result<ExitCode> {
+    file::analysed(file, &args.reading, open, |analysis| {
         let root = analysis.snapshot().graph.root();
         let node = args.subject.as_ref().map_or(Ok(root), |subject| subject.node(analysis))?;
         let top = if args.top == 0 { usize::MAX } else { args.top };

@@ -28,7 +28,8 @@ mod validate;
 mod watch;
 
 use anyhow::Result;
-use clap::Subcommand;
+use clap::{ArgMatches, FromArgMatches, Subcommand};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Arguments of `heaplab snapshot`.
@@ -48,7 +49,7 @@ enum Command {
     /// Ask many questions about a file, in a session or in a browser
     Open(open::Args),
     #[command(flatten)]
-    Question(Question),
+    Question(OfFile),
     /// Compare two snapshots: added and removed objects; in a series, classes that grow every time
     Diff(diff::Args),
     /// Find leaks: objects born between two snapshots and alive in a third, by their holders
@@ -67,7 +68,7 @@ enum Command {
     Validate(validate::Args),
 }
 
-/// What is asked of one file, by a command or in a session.
+/// What is asked of one file: by a command that names it first ([`OfFile`]), or in a session.
 #[derive(Debug, Subcommand)]
 enum Question {
     /// List classes: count, shallow and retained size, distance
@@ -89,17 +90,76 @@ enum Question {
 }
 
 impl Question {
-    fn answer(self, open: file::Open) -> Result<ExitCode> {
+    fn answer(self, file: &Path, open: file::Open) -> Result<ExitCode> {
         match self {
-            Question::Summary(args) => summary::run(args, open),
-            Question::Retainers(args) => retainers::run(args, open),
-            Question::Path(args) => path::run(args, open),
-            Question::Dominators(args) => dominators::run(args, open),
-            Question::Object(args) => object::run(args, open),
-            Question::Strings(args) => strings::run(args, open),
-            Question::Check(args) => check::run(args, open),
-            Question::Query(args) => query::run(args, open),
+            Question::Summary(args) => summary::run(file, args, open),
+            Question::Retainers(args) => retainers::run(file, args, open),
+            Question::Path(args) => path::run(file, args, open),
+            Question::Dominators(args) => dominators::run(file, args, open),
+            Question::Object(args) => object::run(file, args, open),
+            Question::Strings(args) => strings::run(file, args, open),
+            Question::Check(args) => check::run(file, args, open),
+            Question::Query(args) => query::run(file, args, open),
         }
+    }
+}
+
+/// A question and the file, which is its first argument.
+#[derive(Debug)]
+struct OfFile {
+    file: PathBuf,
+    question: Question,
+}
+
+impl OfFile {
+    fn with_file(question: clap::Command) -> clap::Command {
+        let mut place = 1;
+        let file = clap::Arg::new("file")
+            .value_name("FILE")
+            .help("The snapshot")
+            .value_parser(clap::value_parser!(PathBuf))
+            .required(true)
+            .index(place);
+        let behind_file = |arg: clap::Arg| {
+            if !arg.is_positional() {
+                return arg;
+            }
+            place += 1;
+            arg.index(place)
+        };
+        question.mut_args(behind_file).arg(file).display_order(None)
+    }
+}
+
+impl Subcommand for OfFile {
+    fn augment_subcommands(command: clap::Command) -> clap::Command {
+        let questions = Question::augment_subcommands(clap::Command::new("questions"));
+        command.subcommands(questions.get_subcommands().cloned().map(OfFile::with_file))
+    }
+
+    fn augment_subcommands_for_update(command: clap::Command) -> clap::Command {
+        OfFile::augment_subcommands(command)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        Question::has_subcommand(name)
+    }
+}
+
+impl FromArgMatches for OfFile {
+    fn from_arg_matches(matches: &ArgMatches) -> clap::error::Result<OfFile> {
+        OfFile::from_arg_matches_mut(&mut matches.clone())
+    }
+
+    fn from_arg_matches_mut(matches: &mut ArgMatches) -> clap::error::Result<OfFile> {
+        let file = matches.subcommand().and_then(|(_, matches)| matches.get_one("file").cloned());
+        let question = Question::from_arg_matches_mut(matches)?;
+        Ok(OfFile { file: file.unwrap_or_default(), question })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> clap::error::Result<()> {
+        *self = OfFile::from_arg_matches(matches)?;
+        Ok(())
     }
 }
 
@@ -109,7 +169,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Command::Take(args) => take::run(args),
         Command::Watch(args) => watch::run(args),
         Command::Open(args) => open::run(args),
-        Command::Question(question) => question.answer(None),
+        Command::Question(OfFile { file, question }) => question.answer(&file, None),
         Command::Diff(args) => diff::run(args),
         Command::Leaks(args) => leaks::run(args),
         Command::Scenario(args) => scenario::run(args),

@@ -4,6 +4,7 @@ use super::file::Open;
 use super::subject::OfObject;
 use anyhow::Result;
 use heaplab_snapshot_view::object::References;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Arguments of `heaplab snapshot object`.
@@ -18,6 +19,6 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: Args, open: Open) -> Result<ExitCode> {
-    args.object.answer("heaplab-snapshot-object", open, &References { top: args.top })
+pub fn run(file: &Path, args: Args, open: Open) -> Result<ExitCode> {
+    args.object.answer(file, "heaplab-snapshot-object", open, &References { top: args.top })
 }

@@ -36,7 +36,7 @@ pub struct Args {
 
 /// A line of the session.
 #[derive(Debug, Parser)]
-#[command(multicall = true, disable_help_flag = true)]
+#[command(multicall = true)]
 struct Line {
     #[command(subcommand)]
     word: Word,
@@ -60,32 +60,41 @@ pub fn run(args: Args) -> Result<ExitCode> {
         misasked!("a session is about one file; several are shown by --serve");
     };
     let failed = file::analysed(path, &args.reading, None, |analysis| {
-        let is_typed = io::stdin().is_terminal();
-        if is_typed {
-            let nodes = count(analysis.snapshot().graph.node_count() as u64);
-            let total = bytes(analysis.total_bytes());
-            eprintln!(
-                "heaplab: {}: {total} in {nodes} objects; help lists what can be asked",
-                path.display()
-            );
-        }
-        let mut failed = false;
-        for line in lines(is_typed) {
-            match ask(&line?, path, analysis) {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(error) if matches!(error.downcast_ref(), Some(OutputError::ReaderGone)) => {
-                    return Err(error);
-                }
-                Err(error) => {
-                    failed = true;
-                    eprintln!("heaplab: {error:#}");
-                }
-            }
-        }
-        Ok(failed && !is_typed)
+        std::thread::scope(|scope| {
+            // While the first question is typed.
+            scope.spawn(|| analysis.prepare_questions());
+            answered(path, analysis)
+        })
     })?;
     Ok(ExitCode::from(u8::from(failed)))
+}
+
+/// Answers line after line; whether one failed that nobody typed.
+fn answered(path: &Path, analysis: &Analysis) -> Result<bool> {
+    let is_typed = io::stdin().is_terminal();
+    if is_typed {
+        let nodes = count(analysis.snapshot().graph.node_count() as u64);
+        let total = bytes(analysis.total_bytes());
+        eprintln!(
+            "heaplab: {}: {total} in {nodes} objects; help lists what can be asked",
+            path.display()
+        );
+    }
+    let mut failed = false;
+    for line in lines(is_typed) {
+        match ask(&line?, path, analysis) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) if matches!(error.downcast_ref(), Some(OutputError::ReaderGone)) => {
+                return Err(error);
+            }
+            Err(error) => {
+                failed = true;
+                eprintln!("heaplab: {error:#}");
+            }
+        }
+    }
+    Ok(failed && !is_typed)
 }
 
 /// The lines of standard input, each behind a prompt where somebody types it.
@@ -106,19 +115,17 @@ fn lines(is_typed: bool) -> impl Iterator<Item = io::Result<String>> {
 
 /// Answers a line; false ends the session.
 fn ask(line: &str, file: &Path, analysis: &Analysis) -> Result<bool> {
-    let Some(mut words) = shlex::split(line) else {
+    let Some(words) = shlex::split(line) else {
         misasked!("a quote that is not closed, or a backslash at the end: {}", line.trim_end());
     };
     if words.is_empty() {
         return Ok(true);
     }
-    // The file is the first argument of all of them.
-    if !matches!(words[0].as_str(), "help" | "exit" | "quit") {
-        words.insert(1, file.to_string_lossy().into_owned());
-    }
     match Line::try_parse_from(words) {
         Ok(Line { word: Word::Exit }) => return Ok(false),
-        Ok(Line { word: Word::Question(question) }) => question.answer(Some((file, analysis)))?,
+        Ok(Line { word: Word::Question(question) }) => {
+            question.answer(file, Some((file, analysis)))?
+        }
         Err(error) if error.use_stderr() => misasked!("{error}"),
         Err(help) => print!("{help}").map(|()| ExitCode::SUCCESS)?,
     };

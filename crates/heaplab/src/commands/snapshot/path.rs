@@ -13,16 +13,13 @@ use heaplab_snapshot::query::subject::Subject;
 use heaplab_snapshot::shortest_paths::ShortestPaths;
 use heaplab_snapshot_view::path as view;
 use heaplab_terminal as terminal;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Arguments of `heaplab snapshot path`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../../help/snapshot-path.txt"))]
 pub struct Args {
-    /// The snapshot
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
     /// An object such as @4711, or a class; * stands for any text
     #[arg(value_name = "OBJECT|CLASS")]
     subject: Subject,
@@ -42,8 +39,8 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: Args, open: Open) -> Result<ExitCode> {
-    file::analysed(&args.file, &args.reading, open, |analysis| {
+pub fn run(file: &Path, args: Args, open: Open) -> Result<ExitCode> {
+    file::analysed(file, &args.reading, open, |analysis| {
         let nodes = args.only.of(args.subject.nodes(analysis)?, &args.reading, analysis)?;
         let mut ways = ShortestPaths::new(analysis, analysis.backward(), args.steps);
         let groups = ways.groups(&nodes);

@@ -8,7 +8,7 @@ use heaplab_snapshot::query::plan::Plan;
 use heaplab_snapshot_view::query as view;
 use heaplab_terminal as terminal;
 use heaplab_terminal::{output, whole_file};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Rows of text where the query does not say.
@@ -17,9 +17,6 @@ const ROWS_SHOWN: usize = 20;
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../../help/snapshot-query.txt"))]
 pub struct Args {
-    /// The snapshot
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
     /// The query; an empty text selects all objects
     #[arg(value_name = "QUERY")]
     query: String,
@@ -36,7 +33,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: Args, open: Open) -> Result<ExitCode> {
+pub fn run(file: &Path, args: Args, open: Open) -> Result<ExitCode> {
     let mut plan = match Plan::read(&args.query) {
         Ok(plan) => plan,
         Err(misread) => {
@@ -48,7 +45,7 @@ pub fn run(args: Args, open: Open) -> Result<ExitCode> {
     if as_text && plan.top.is_none() {
         plan.top = Some(ROWS_SHOWN);
     }
-    file::analysed(&args.file, &args.reading, open, |analysis| {
+    file::analysed(file, &args.reading, open, |analysis| {
         let chosen = args.only.chosen(&args.reading, analysis)?;
         let answer = Answer::of(analysis, &plan, chosen);
         match &args.output {

@@ -5,6 +5,7 @@ use super::file::Open;
 use super::subject::OfObject;
 use anyhow::Result;
 use heaplab_snapshot_view::retainers::{Holders, Limits};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Arguments of `heaplab snapshot retainers`.
@@ -25,8 +26,8 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: Args, open: Open) -> Result<ExitCode> {
+pub fn run(file: &Path, args: Args, open: Open) -> Result<ExitCode> {
     let all = |number| if number == 0 { usize::MAX } else { number };
     let limits = Limits { depth: args.depth.into(), top: all(args.top), lines: all(args.lines) };
-    args.object.answer("heaplab-snapshot-retainers", open, &Holders { limits })
+    args.object.answer(file, "heaplab-snapshot-retainers", open, &Holders { limits })
 }

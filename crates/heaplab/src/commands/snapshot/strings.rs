@@ -7,16 +7,13 @@ use heaplab_snapshot_view::strings::{Row, all, text, write_json};
 use heaplab_terminal as terminal;
 use heaplab_terminal::output;
 use std::cmp::Reverse;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Arguments of `heaplab snapshot strings`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../../help/snapshot-strings.txt"))]
 pub struct Args {
-    /// The snapshot
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
     /// Show all strings, not only duplicates
     #[arg(long)]
     all: bool,
@@ -34,8 +31,8 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: Args, open: Open) -> Result<ExitCode> {
-    file::analysed(&args.file, &args.reading, open, |analysis| {
+pub fn run(file: &Path, args: Args, open: Open) -> Result<ExitCode> {
+    file::analysed(file, &args.reading, open, |analysis| {
         let mut rows: Vec<Row> = if args.all {
             all(analysis)
         } else {

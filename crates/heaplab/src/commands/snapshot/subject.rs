@@ -1,4 +1,4 @@
-//! What the commands about one object share: which object of which file, and how an answer begins.
+//! What the commands about one object share: which object, and how an answer begins.
 
 use super::file::{self, Open, Reading};
 use anyhow::Result;
@@ -6,15 +6,12 @@ use heaplab_snapshot::query::subject::Subject;
 use heaplab_snapshot_view::about_object::{ObjectSection, write_json, write_text};
 use heaplab_terminal as terminal;
 use heaplab_terminal::output;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 
-/// One object of a file.
+/// One object.
 #[derive(Clone, Debug, clap::Args)]
 pub struct OfObject {
-    /// The snapshot
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
     /// An object such as @4711, or a class, for its largest object
     #[arg(value_name = "OBJECT")]
     subject: Subject,
@@ -29,11 +26,12 @@ impl OfObject {
     /// Finds the object and prints what there is to say of it, as `format` where JSON is asked for.
     pub fn answer(
         &self,
+        file: &Path,
         format: &str,
         open: Open,
         section: &impl ObjectSection,
     ) -> Result<ExitCode> {
-        file::analysed(&self.file, &self.reading, open, |analysis| {
+        file::analysed(file, &self.reading, open, |analysis| {
             let node = self.subject.node(analysis)?;
             let columns = terminal::columns();
             if self.json {

@@ -11,16 +11,13 @@ use heaplab_snapshot::summary::Summary;
 use heaplab_snapshot_view::summary as view;
 use heaplab_terminal as terminal;
 use heaplab_terminal::output;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Arguments of `heaplab snapshot summary`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../../help/snapshot-summary.txt"))]
 pub struct Args {
-    /// The snapshot
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
     /// Classes to show; 0: all
     #[arg(long, value_name = "N", default_value_t = 30)]
     top: usize,
@@ -53,9 +50,9 @@ pub struct Args {
 pub const FILTER_HELP: &str = include_str!("../../../help/snapshot-filter.txt");
 
 /// Runs the command.
-pub fn run(args: Args, open: Open) -> Result<ExitCode> {
+pub fn run(file: &Path, args: Args, open: Open) -> Result<ExitCode> {
     args.html.check()?;
-    let (summary, overwritten) = summary(&args, open)?;
+    let (summary, overwritten) = summary(file, &args, open)?;
     if overwritten > 0 && !args.overwritten {
         let (are, classes) = if overwritten == 1 { ("is", "class") } else { ("are", "classes") };
         output::note(format_args!(
@@ -70,10 +67,7 @@ pub fn run(args: Args, open: Open) -> Result<ExitCode> {
     let filtered = args.filter.is_some() || args.since.is_some();
     if args.json {
         println!("{}", serde_json::to_string(&view::json(&summary, &classes))?)?;
-    } else if !args
-        .html
-        .write(|| view::html(&file_name(&args.file), &summary, &classes, filtered))?
-    {
+    } else if !args.html.write(|| view::html(&file_name(file), &summary, &classes, filtered))? {
         let shown = if args.top == 0 { classes.len() } else { args.top.min(classes.len()) };
         print!("{}", view::text(&summary, &classes, shown, filtered, terminal::columns()))?;
     }
@@ -81,8 +75,8 @@ pub fn run(args: Args, open: Open) -> Result<ExitCode> {
 }
 
 /// What is asked for, and how many classes DevTools overwrites.
-fn summary(args: &Args, open: Open) -> Result<(Summary, usize)> {
-    file::analysed(&args.file, &args.reading, open, |analysis| {
+fn summary(file: &Path, args: &Args, open: Open) -> Result<(Summary, usize)> {
+    file::analysed(file, &args.reading, open, |analysis| {
         let mut summary = Summary::of(analysis);
         let since =
             args.since.as_deref().map(|older| since(older, &args.reading, analysis)).transpose()?;
