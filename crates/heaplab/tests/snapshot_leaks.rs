@@ -163,6 +163,15 @@ in 0 ways.
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     let grown = &answer["grown"][0];
     assert_eq!((&grown["object"]["id"], &grown["bytes"]), (&3.into(), &101_000.into()), "{answer}");
+    let [base, target, last] = MOMENTS;
+    let check = |assertion: &str| {
+        let words = ["check", last, "--base", base, "--since", target, "--assert", assertion];
+        heaplab(folder.path(), &words)
+    };
+    let same = check("leaked() = 100_000 + 1000 and leaked(\"App\") = leaked()");
+    assert!(same.status.success(), "{}", said(&same));
+    let other = check("leaked(\"Session\") = 0");
+    assert!(said(&other).contains("leaked(\"Session\") = 0"), "{}", said(&other));
     let page = heaplab(folder.path(), &[&["leaks"], &MOMENTS[..], &["--html", "-"]].concat());
     assert!(said(&page).contains("98.6 KiB more"), "{}", said(&page));
 }
@@ -218,6 +227,21 @@ fn files_that_say_nothing_of_leaks_are_refused() {
     refused(&["leaks", "b", "a", "c"], "a: it is older than the file before");
     refused(&["leaks", "a", "c", "b"], "b: it is older than the file before");
     refused(&["leaks", "a", "b", "b"], "b is named twice");
+    // Two files are compared in any order, and the wrong one is told.
+    let turned = "the files stand in the wrong order";
+    for (files, is_turned) in [
+        (&["a", "b"][..], false),
+        (&["b", "a"], true),
+        (&["a", "b", "c"], false),
+        (&["c", "b", "a"], true),
+    ] {
+        let compared = heaplab(folder.path(), &[&["diff"], files].concat());
+        let text = said(&compared).replace('\n', " ").replace("  ", " ");
+        assert!(
+            compared.status.success() && text.contains(turned) == is_turned,
+            "{files:?}: {text}"
+        );
+    }
     refused(&["leaks", "a", "b", "c", "--where", "size > 1"], "size is not a field of an object");
     let missing = heaplab(folder.path(), &["leaks", "a", "b", "d"]);
     assert!(missing.status.code() == Some(1) && said(&missing).contains("cannot open d"));

@@ -52,8 +52,14 @@ impl Order {
     }
 }
 
-/// Warns that a comparison by ids is wrong for two snapshots of different sessions.
+/// Warns that a comparison by ids is wrong for two snapshots of different sessions, or turned
+/// round for two in the wrong order.
 pub fn warning(session: &Session) -> Option<String> {
+    if let (Some((older, newer)), false) = (session.reversed, session.is_broken()) {
+        return Some(format!(
+            "WARNING: the files stand in the wrong order, so that what is called new is gone: the ids of the one named first end at @{older}, those of the other at @{newer}, and it has some that the first has not. Name the older file first."
+        ));
+    }
     let why = if session.newer_is_first { ", and the newer file's ids begin anew" } else { "" };
     session.is_broken().then(|| {
         format!(

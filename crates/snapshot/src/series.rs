@@ -32,16 +32,18 @@ pub struct Ended {
 }
 
 impl Series {
-    /// Looks at the next snapshot, which is older than the one before.
-    pub fn older(&mut self, analysis: &Analysis) {
+    /// Looks at the next snapshot, which is older than the one before; with what the ids of the
+    /// two tell.
+    pub fn older(&mut self, analysis: &Analysis) -> Option<Session> {
         let interfaces = self.interfaces.get_or_insert_with(|| analysis.interfaces().to_vec());
         self.points.push(Point::of(analysis, interfaces));
         self.totals.push(analysis.total_bytes());
         self.candidates.older(analysis);
         let moment = SnapshotIds::of(analysis.snapshot());
-        let newer = self.newer.take();
-        self.is_broken |= newer.is_some_and(|newer| Session::of(&moment, &newer).is_broken());
+        let session = self.newer.take().map(|newer| Session::of(&moment, &newer));
+        self.is_broken |= session.is_some_and(|session| session.is_broken());
         self.newer = Some(moment);
+        session
     }
 
     /// The results, once all snapshots were added.

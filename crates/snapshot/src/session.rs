@@ -76,12 +76,19 @@ pub struct Session {
     pub changed: u64,
     /// The newer file is the first of its session: its ids rise by 2 from object to object.
     pub newer_is_first: bool,
+    /// The last ids of both, if the newer file must be the older one: a session counts its ids up,
+    /// so that a later file has no id that is new and below the last one of the file before.
+    pub reversed: Option<(u32, u32)>,
 }
 
 impl Session {
     /// Looks at two files.
     pub fn of(older: &SnapshotIds, newer: &SnapshotIds) -> Session {
-        let mut session = Session { newer_is_first: newer.rises, ..Session::default() };
+        let mut session = Session {
+            newer_is_first: newer.rises,
+            reversed: reversed(older, newer),
+            ..Session::default()
+        };
         let stride = newer.ids.len().div_ceil(SAMPLES).max(1);
         for (id, kind) in newer.ids.iter().zip(&newer.types).step_by(stride) {
             if let Some(before) = older.type_name(*id) {
@@ -97,6 +104,12 @@ impl Session {
         (self.newer_is_first && self.changed > 0)
             || self.changed as f64 > CHANGED_MAX * self.common as f64
     }
+}
+
+fn reversed(older: &SnapshotIds, newer: &SnapshotIds) -> Option<(u32, u32)> {
+    let (end, new_end) = (older.last_object_id(), newer.last_object_id());
+    let is_new = |id: &&u32| **id % 2 == 1 && older.ids.binary_search(id).is_err();
+    (new_end < end && newer.ids.iter().any(|id| is_new(&id))).then_some((end, new_end))
 }
 
 /// Whether the ids of the language's objects rise by 2 throughout.
@@ -134,17 +147,19 @@ mod tests {
         let first = [(3, 3), (5, 3), (7, 8), (9, 3)];
         // @5 is gone and @11 is new.
         let next = of(&first, &[(3, 3), (11, 3), (7, 8), (9, 3)]);
-        assert_eq!(
-            (next, next.is_broken()),
-            (Session { common: 4, changed: 0, newer_is_first: false }, false)
-        );
+        assert_eq!((next, next.is_broken()), (Session { common: 4, ..Session::default() }, false));
         // The same gone, and all behind it is numbered anew.
         let anew = of(&first, &[(3, 3), (5, 8), (7, 3), (9, 3)]);
         assert_eq!(
             (anew, anew.is_broken()),
-            (Session { common: 5, changed: 2, newer_is_first: true }, true)
+            (Session { common: 5, changed: 2, newer_is_first: true, reversed: None }, true)
         );
         assert!(!of(&first, &first).is_broken(), "a file and its copy");
+        // The same pair the other way round.
+        let back = of(&[(3, 3), (11, 3), (7, 8), (9, 3)], &first);
+        assert_eq!((back.reversed, next.reversed), (Some((11, 9)), None));
+        // The last object died, and no new one was met.
+        assert_eq!(of(&first, &first[..3]).reversed, None);
     }
 
     #[test]

@@ -2,8 +2,7 @@
 //! each other at all.
 //!
 //! Of the files only ids and types are needed ([`SnapshotIds`]), so that three take the memory of
-//! one. The order shows in the ids: a session counts them up, so that a later file has no id that
-//! is new and below the last one of the file before.
+//! one.
 
 use crate::session::{Session, SnapshotIds};
 
@@ -100,6 +99,9 @@ fn new_ids(older: &SnapshotIds, newer: &SnapshotIds, file: usize) -> Result<Vec<
         let Session { common, changed, .. } = session;
         return Err(BornError::OtherSession { file, common, changed });
     }
+    if let Some((older, newer)) = session.reversed {
+        return Err(BornError::OutOfOrder { file, older, newer });
+    }
     let mut before = older.ids().iter().copied().peekable();
     let mut new = Vec::new();
     for id in newer.ids() {
@@ -107,10 +109,6 @@ fn new_ids(older: &SnapshotIds, newer: &SnapshotIds, file: usize) -> Result<Vec<
         if before.peek() != Some(id) {
             new.push(*id);
         }
-    }
-    let (end, new_end) = (older.last_object_id(), newer.last_object_id());
-    if new_end < end && new.iter().any(|id| id % 2 == 1) {
-        return Err(BornError::OutOfOrder { file, older: end, newer: new_end });
     }
     Ok(new)
 }

@@ -3,7 +3,7 @@
 use super::subject::{classes, of_classes, retained_by_all, suggestion};
 use crate::Node;
 use crate::analysis::Analysis;
-use crate::leaks::{Born, Leaks};
+use crate::leaks::{Born, Grown, Leaks, OwnSizes, grown};
 use crate::session::SnapshotIds;
 use heaplab_expression::{Expression, Misread, Pattern, Tokens, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,8 +24,9 @@ pub struct Older {
     pub counts: Counts,
     /// The objects of the older one, for `added`.
     pub moment: Option<SnapshotIds>,
-    /// Objects born between the older snapshot and one before, for `leaked`.
-    pub born: Option<Born>,
+    /// Objects born between the older snapshot and one before, and the sizes of the one before,
+    /// for `leaked`.
+    pub born: Option<(Born, OwnSizes)>,
 }
 
 impl Older {
@@ -291,16 +292,18 @@ impl Heap<'_, '_, '_> {
         }
     }
 
-    /// What objects retain that leaked: all, or those of a class.
+    /// What objects retain that leaked, and by how much older ones grew: all, or those of a class.
     fn leaked(&self, class: &str) -> u64 {
-        let Some(born) = &self.older.born else { return 0 };
+        let Some((born, before)) = &self.older.born else { return 0 };
         let analysis = self.analysis;
         let classes = (!class.is_empty()).then(|| self::classes(analysis, &Pattern::new(class)));
         let of_class = |node: Node| {
             classes.as_ref().is_none_or(|classes| classes[analysis.class_of(node) as usize])
         };
         let keep = |node: Node| of_class(node) && (self.chosen)(node);
+        let grown = grown(analysis, before, born, keep);
         Leaks::of(analysis, born, keep).retained_bytes()
+            + grown.iter().map(Grown::growth_bytes).sum::<u64>()
     }
 }
 

@@ -1,13 +1,14 @@
 //! `heaplab snapshot check`: assertions about a heap, for CI.
 
 use super::file::{self, Open, Reading};
-use super::object_filter::moment;
+use super::object_filter::{moment, of_file};
 use crate::gate::Gate;
 use anyhow::{Result, bail};
 use heaplab_gate::junit::{Case, Outcome};
 use heaplab_gate::{Decision, Doubt};
+use heaplab_snapshot::Snapshot;
 use heaplab_snapshot::analysis::Analysis;
-use heaplab_snapshot::leaks::Born;
+use heaplab_snapshot::leaks::{Born, OwnSizes};
 use heaplab_snapshot::query::assertion::{
     Assertion, Checked, Heap, Older, any_asks, classes_of, counts, unknown_classes,
 };
@@ -15,16 +16,13 @@ use heaplab_snapshot::query::filter::Wanted;
 use heaplab_snapshot::session::SnapshotIds;
 use heaplab_snapshot_view::check as view;
 use heaplab_terminal as terminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Arguments of `heaplab snapshot check`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../../help/snapshot-check.txt"))]
 pub struct Args {
-    /// The snapshot
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
     #[command(flatten)]
     gate: Gate,
     /// An older snapshot, for grew(CLASS), added(...) and leaked(...)
@@ -41,11 +39,11 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: Args, open: Open) -> Result<ExitCode> {
-    args.gate.run("snapshot check", &args.file, Assertion::read, |assertions| {
+pub fn run(file: &Path, args: Args, open: Open) -> Result<ExitCode> {
+    args.gate.run("snapshot check", file, Assertion::read, |assertions| {
         let mut older = older(&args, assertions)?;
-        file::analysed(&args.file, &args.reading, open, |analysis| {
-            older.born = born(&args, assertions, &older, analysis)?;
+        file::analysed(file, &args.reading, open, |analysis| {
+            older.born = born(&args, file, assertions, &older, analysis)?;
             let unknown = unknown_classes(assertions, &older, analysis);
             let passing = args.filter.as_ref().map(|filter| filter.nodes(analysis)).transpose()?;
             let chosen = |node| passing.as_ref().is_none_or(|passing| passing.contains(node));
@@ -97,10 +95,11 @@ fn older(args: &Args, assertions: &[Assertion]) -> Result<Older> {
 /// What was born between the two older snapshots, where that is asked for.
 fn born(
     args: &Args,
+    file: &Path,
     assertions: &[Assertion],
     older: &Older,
     analysis: &Analysis,
-) -> Result<Option<Born>> {
+) -> Result<Option<(Born, OwnSizes)>> {
     let last = || SnapshotIds::of(analysis.snapshot());
     let Some(target) = &older.moment else { return Ok(None) };
     if any_asks(assertions, "added") {
@@ -112,9 +111,12 @@ fn born(
     let Some(base) = &args.base else {
         bail!("leaked(...) needs the snapshot before the action, too: --base before.heapsnapshot")
     };
-    Born::between(&moment(base, &args.reading)?, target, &last()).map(Some).map_err(|error| {
-        let files = [Some(base), args.since.as_ref(), Some(&args.file)];
+    let of_base = |base: &Snapshot| (SnapshotIds::of(base), OwnSizes::of(base));
+    let (ids, sizes) = of_file(base, &args.reading, of_base)?;
+    let born = Born::between(&ids, target, &last()).map_err(|error| {
+        let files = [Some(base.as_path()), args.since.as_deref(), Some(file)];
         let path = files[error.file()].map(|path| path.display().to_string()).unwrap_or_default();
         anyhow::anyhow!("{path}: {error}")
-    })
+    })?;
+    Ok(Some((born, sizes)))
 }

@@ -82,17 +82,22 @@ fn compared(args: &Args, analyses: &[&Analysis]) -> Result<()> {
 /// Whether equal ids are equal objects; where they are not, that is said.
 pub fn warned(older: &SnapshotIds, newer: &SnapshotIds) -> Session {
     let session = Session::of(older, newer);
-    if let Some(text) = view::warning(&session) {
+    warn(&session);
+    session
+}
+
+fn warn(session: &Session) {
+    if let Some(text) = view::warning(session) {
         eprintln!("{}", lines::paragraph(&text, "heaplab: ", 2, terminal::columns()).trim_end());
     }
-    session
 }
 
 fn series(args: &Args, files: &[PathBuf]) -> Result<()> {
     let mut series = Series::default();
     for path in files.iter().rev() {
         analysed(path, &args.reading, None, |analysis| {
-            series.older(analysis);
+            let session = series.older(analysis);
+            session.filter(|session| session.reversed.is_some()).iter().for_each(warn);
             Ok(())
         })?;
     }
