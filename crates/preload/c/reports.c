@@ -36,8 +36,12 @@ ALWAYS_INLINE uint32_t reported_node(struct thread *t, struct registers at)
     const bool in_pass = t->pass.sp != 0 && traces_are_tried(&t->traces);
     const uint32_t pass = t->pass.number;
     uint32_t node = 0;
-    if (likely(in_pass) && likely(t->generation == load_acquire(&recorder.generation)) && !(node = trace_node(t, t->traces.last, at, pass)))
-        node = traced(t, at, pass);
+    if (likely(in_pass) && likely(t->generation == load_acquire(&recorder.generation))) {
+        if ((node = trace_node(t, t->traces.last, at, pass)))
+            trace_is_proved(&t->traces);
+        else
+            node = traced(t, at, pass);
+    }
     if (unlikely(!node)) {
         node = stack_node(t, at, 3);
         if (in_pass)
@@ -69,6 +73,52 @@ static void record_report(struct registers at, const void *block, uint64_t insid
     leave(t, 3);
 }
 
+ALWAYS_INLINE size_t reported_usable(const void *block, uint32_t flags)
+{
+    return flags & INSIDE || !resolve() ? 0 : next.malloc_usable_size((void *)block);
+}
+
+static __attribute__((noinline)) size_t report_the_long_way(const void *block, uint32_t flags, uintptr_t ip, uintptr_t sp, uintptr_t fp)
+{
+    record_report((struct registers){ip, sp, fp}, block, flags & INSIDE ? (uint64_t)HL_REPORT_INSIDE << 32 : 0);
+    return reported_usable(block, flags);
+}
+
+static __attribute__((noinline)) size_t asked_usable(struct thread *t, const void *block)
+{
+    return recorder.plain ? ask_usable(t, (void *)block, ((const size_t *)block)[-1]) : next.malloc_usable_size((void *)block);
+}
+
+/* For the proved stack: a loop reports its blocks from one stack. As in plain.c, the long way is a
+   jump, and few registers need saving. */
+static __attribute__((noinline)) size_t report_the_short_way(const void *block, uint32_t flags, uintptr_t ip, uintptr_t sp, uintptr_t fp)
+{
+    struct registers at = {ip, sp, fp};
+    struct thread *t = self;
+    uint64_t head, limit = t->limit;
+    if (unlikely(!limit) || unlikely(!block))
+        return report_the_long_way(block, flags, ip, sp, fp);
+    close_ring(t, sp);
+    head = t->head;
+    if (unlikely(head + 3 > limit) || unlikely(!is_proved(t, at))) {
+        open_ring(t);
+        return report_the_long_way(block, flags, ip, sp, fp);
+    }
+    uint64_t *to = t->data + (head & t->mask);
+    to[1] = block_word(block, 0);
+    to[2] = t->traces.proved.node;
+    to[0] = counter() << 4 | HL_REPORT;
+#ifdef HEAPLAB_VERIFY
+    t->stamp = to[0] >> 4;
+    verify(t, at, t->traces.proved.node, true);
+#endif
+    leave_plain(t, head + 3);
+    size_t header;
+    if (unlikely(t->header_trials) || unlikely((header = ((const size_t *)block)[-1]) & BLOCK_IS_A_MAPPING))
+        return asked_usable(t, block);
+    return size_of_header(header);
+}
+
 /* The usable size of a block. With REPORTED a reporter names the block. With INSIDE the address
    lies inside a block: nothing reads it, and the size is 0. */
 EXPORT size_t heaplab_report_block(const void *block, uint32_t flags)
@@ -76,9 +126,11 @@ EXPORT size_t heaplab_report_block(const void *block, uint32_t flags)
     struct registers at = CALLER();
     /* many allocators keep the size there: it arrives while the report is written */
     __builtin_prefetch((const char *)block - 8);
+    if (flags == REPORTED && self->traces.proved.at.ip == at.ip)
+        return report_the_short_way(block, flags, at.ip, at.sp, at.fp);
     if (flags & REPORTED && wants_reports())
-        record_report(at, block, flags & INSIDE ? (uint64_t)HL_REPORT_INSIDE << 32 : 0);
-    return flags & INSIDE || !resolve() ? 0 : next.malloc_usable_size((void *)block);
+        return report_the_long_way(block, flags, at.ip, at.sp, at.fp);
+    return reported_usable(block, flags);
 }
 
 /* Traces of this thread may rely on the frames outside of `sp` from here on. */
@@ -103,7 +155,7 @@ EXPORT void heaplab_report_pass(uint32_t flags)
     const uintptr_t sp = (uintptr_t)__builtin_dwarf_cfa();
     struct thread *t = self;
     if (t->ring)
-        t->pass.sp = 0;
+        t->pass.sp = t->traces.proved.at.ip = 0;
     if (!wants_reports())
         return;
     mark(flags & BEGINS ? "heaplab: reporters asked" : "heaplab: reporters answered", sp);

@@ -70,6 +70,7 @@ static __attribute__((noinline)) struct node define(struct thread *t, struct kno
         t->overwritten = true;
     }
     places[way].key = 0;
+    t->traces.proved.at.ip = 0; /* its node may be this one */
     t->definitions++;
     signal_fence();
     uint64_t *to = t->data + (t->head & t->mask);

@@ -84,6 +84,16 @@ struct follower {
     uint32_t first, node;
 };
 
+/* The last trace whose words all hold until the pass over the reporters ends, but for those here:
+   what it takes to know its stack again. */
+struct proved {
+    struct registers at; /* ip 0: none */
+    uint64_t fp_mask;    /* 0: fp does not matter */
+    const uint64_t *values, *end;
+    const uint16_t *offsets;
+    uint32_t node;
+};
+
 /* A thread's traces. */
 struct traces {
     uint32_t head, floor; /* the next trace's name, and the first valid one */
@@ -97,6 +107,7 @@ struct traces {
     uint64_t *words; /* `room` words, a power of two */
     struct follower *followers;
     uint32_t *of_nodes; /* the last trace of each node */
+    struct proved proved;
 };
 /* The pass over the memory reporters that a thread is in. */
 struct pass {

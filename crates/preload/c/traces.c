@@ -27,7 +27,8 @@
  *
  * A pass over the memory reporters (reports.c) makes most of these words certain: frames outside of
  * it wait for its end, so their words stay as they are. During a pass a trace whose words have all
- * held once is proved by the words inside alone.
+ * held once is proved by the words inside alone. The last one so proved stands apart (`proved`),
+ * ready for the next block of a loop, until a pass, a trace or a node begins.
  *
  * Only lasting stacks have traces (bounds.c): on others the readable words are not known. Stacks
  * that may end in young generated code have none either: only there a rule is not a function of the
@@ -53,14 +54,20 @@ ALWAYS_INLINE struct trace *trace_at(const struct traces *traces, uint32_t first
     return (struct trace *)(traces->words + (first & (traces->room - 1)));
 }
 
-/* Whether the words behind the first `settled` hold. */
-ALWAYS_INLINE bool trace_holds(const struct trace *trace, uint32_t settled)
+/* Whether the words of the stack at these offsets have these values. */
+ALWAYS_INLINE bool words_hold(const uint64_t *stack, const uint64_t *value, const uint64_t *end, const uint16_t *offset)
 {
-    const uint64_t *stack = (const uint64_t *)trace->at.sp, *value = trace->values + settled, *end = trace->values + trace->checks;
-    for (const uint16_t *offset = (const uint16_t *)end + settled; value < end; value += 4, offset += 4)
+    for (; value < end; value += 4, offset += 4)
         if ((stack[offset[0]] ^ value[0]) | (stack[offset[1]] ^ value[1]) | (stack[offset[2]] ^ value[2]) | (stack[offset[3]] ^ value[3]))
             return false;
     return true;
+}
+
+/* Whether the words behind the first `settled` hold. */
+ALWAYS_INLINE bool trace_holds(const struct trace *trace, uint32_t settled)
+{
+    const uint64_t *end = trace->values + trace->checks;
+    return words_hold((const uint64_t *)trace->at.sp, trace->values + settled, end, (const uint16_t *)end + settled);
 }
 
 /* The node of the stack at `at` if the trace `first` matches, else 0. `pass`: the thread's, 0: in
@@ -79,6 +86,31 @@ ALWAYS_INLINE uint32_t trace_node(const struct thread *t, uint32_t first, struct
     if (pass && trace->pass != pass) /* a constant but in reports.c */
         return 0;
     return likely(trace_holds(trace, pass ? trace->settled : 0)) ? trace->node.number : 0;
+}
+
+/* Notes the last trace as proved, which trace_node() has just matched within the pass. */
+ALWAYS_INLINE void trace_is_proved(struct traces *traces)
+{
+    const struct trace *trace = trace_at(traces, traces->last);
+    const uint64_t *end = trace->values + trace->checks;
+    const uint16_t *offsets = (const uint16_t *)end + trace->settled;
+    traces->proved.at.ip = 0;
+    signal_fence();
+    traces->proved = (struct proved){{0, trace->at.sp, trace->at.fp}, -(uint64_t)trace->fp_matters, trace->values + trace->settled, end,
+                                     offsets, trace->node.number};
+    signal_fence();
+    traces->proved.at.ip = trace->at.ip;
+}
+
+/* Whether the stack at `at` is the proved one. */
+ALWAYS_INLINE bool is_proved(const struct thread *t, struct registers at)
+{
+    const struct proved *proved = &t->traces.proved;
+    if ((proved->at.ip ^ at.ip) | (proved->at.sp ^ at.sp) | ((proved->at.fp ^ at.fp) & proved->fp_mask))
+        return false;
+    if (unlikely(t->generation != load_acquire(&recorder.generation)))
+        return false;
+    return likely(words_hold((const uint64_t *)at.sp, proved->values, proved->end, proved->offsets));
 }
 
 /* The slot of the trace that followed the last one at `at`. */
@@ -107,6 +139,7 @@ ALWAYS_INLINE uint32_t traced(struct thread *t, struct registers at, uint32_t pa
 /* Takes room for a trace of `words`; returns its name. */
 static uint32_t trace_room(struct traces *traces, uint32_t words)
 {
+    traces->proved.at.ip = 0; /* its words may be overwritten */
     uint32_t first = traces->head, left = traces->room - (first & (traces->room - 1));
     if (first > UINT32_MAX / 2) { /* names restart */
         memset(traces->followers, 0, sizeof *traces->followers << traces->follower_bits);
@@ -220,6 +253,7 @@ ALWAYS_INLINE bool traces_are_tried(const struct traces *traces)
 /* Makes all traces invalid. */
 static void traces_forget(struct traces *traces)
 {
+    traces->proved.at.ip = 0;
     traces->head += traces->head == 0; /* 0 is no name */
     traces->floor = traces->head;
 }

@@ -1,6 +1,8 @@
 /* Passes over reporters, begun on different stacks at equal addresses: some of them nested, one
  * left by longjmp, one on a thread. Reporters report from loops, at changing depths, and by two
- * callers whose frames are equal but for the return address. */
+ * callers whose frames are equal but for the return address. Each report gives the block's usable
+ * size. */
+#include <malloc.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdint.h>
@@ -11,32 +13,36 @@ extern void heaplab_report_pass(uint32_t flags) __attribute__((weak));
 
 enum { BLOCKS = 40, ENDS = 0, STAYS = 3 };
 static void *blocks[BLOCKS];
+static size_t usable[BLOCKS];
 static __thread jmp_buf out;
 
 #define NOT_INLINED static __attribute__((noinline, noclone))
 
-NOT_INLINED size_t measure(const void *block)
+NOT_INLINED size_t measure(int at)
 {
-    size_t usable = heaplab_report_block(block, 1);
-    __asm__ volatile("");
-    return usable;
+    size_t measured = heaplab_report_block(blocks[at], 1);
+    if (measured != usable[at])
+        abort();
+    return measured;
 }
 
 NOT_INLINED size_t tree(int depth, int at)
 {
-    size_t sum = measure(blocks[at % BLOCKS]);
+    size_t sum = measure(at % BLOCKS);
     if (depth)
         sum += tree(depth - 1, 2 * at) + tree(depth - 1, 2 * at + 1);
     __asm__ volatile("");
     return sum;
 }
 
-NOT_INLINED size_t one_way(int at) { return measure(blocks[at]) + 1; }
-NOT_INLINED size_t other_way(int at) { return measure(blocks[at]) + 1; }
+NOT_INLINED size_t one_way(int at) { return measure(at) + 1; }
+NOT_INLINED size_t other_way(int at) { return measure(at) + 1; }
 
 NOT_INLINED size_t reporters(void)
 {
     size_t sum = tree(4, 1);
+    for (int at = 0; at < 2 * BLOCKS; at++)
+        sum += at < BLOCKS + 3 ? one_way(at % BLOCKS) : other_way(at % BLOCKS);
     for (int at = 0; at < BLOCKS; at++) {
         sum += at % 3 ? one_way(at) : other_way(at);
         free(malloc(at + 1)); /* its stack is found by the same traces */
@@ -117,8 +123,10 @@ static void *on_thread(void *unused) { return (void *)(everything() + (size_t)un
 int main(void)
 {
     pthread_t thread;
-    for (int at = 0; at < BLOCKS; at++)
-        blocks[at] = malloc(20 + at);
+    for (int at = 0; at < BLOCKS; at++) {
+        blocks[at] = malloc(at % 9 ? 20 + at : 300000); /* some are mappings of their own */
+        usable[at] = malloc_usable_size(blocks[at]);
+    }
     pthread_create(&thread, NULL, on_thread, NULL);
     size_t sum = everything();
     pthread_join(thread, NULL);
