@@ -13,6 +13,7 @@ use crate::{
     Event, EventSink, FREED_BY_PROGRAM, Op, REPORTERS_ANSWERED, REPORTERS_ASKED, StackId,
     TraceError,
 };
+use heaplab_text::words::so_many;
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::io::{BufRead, Read};
@@ -44,11 +45,15 @@ struct File {
 struct Invocation {
     /// Version 1 knows no other mode than that of dark matter.
     mode: Option<String>,
+    /// Before version 5: a block without a size stands for so many bytes.
+    #[serde(rename = "sampleBelowSize")]
+    sampled_bytes: Option<u64>,
 }
 
 #[derive(Deserialize)]
 struct Block {
-    req: u64,
+    /// None: a sampled block of [`Invocation::sampled_bytes`].
+    req: Option<u64>,
     #[serde(default)]
     slop: u64,
     alloc: Option<Box<str>>,
@@ -66,20 +71,18 @@ pub fn import<S: EventSink>(
     let file = read(input, options)?;
     let mut names = Names::new(options, &file);
     let mut reported = Vec::new();
-    let (mut born, mut reports) = (0_u64, 0_u64);
+    let (mut born, mut reports, mut sampled) = (0_u64, 0_u64, 0_u64);
     for (row, block) in file.blocks.iter().enumerate() {
         let place = || format!("block {row} of blockList");
-        let size = block.req.checked_add(block.slop).filter(|size| *size <= SIZE_MAX);
-        let Some(usable) = size else {
-            let limit = SIZE_MAX;
-            return Err(limit_of(
-                options,
-                place(),
-                "size of a block",
-                block.req.max(block.slop),
-                limit,
-            ));
-        };
+        let size = block.req.or(file.invocation.sampled_bytes);
+        let size = size.ok_or_else(|| {
+            malformed(options, place(), "a size (req)", "neither it nor sampleBelowSize".into())
+        })?;
+        let usable = size.checked_add(block.slop).filter(|usable| *usable <= SIZE_MAX);
+        let usable = usable.ok_or_else(|| {
+            let found = size.max(block.slop);
+            limit_of(options, place(), "size of a block", found, SIZE_MAX)
+        })?;
         let count = block.num.unwrap_or(1);
         if count == 0 {
             return Err(malformed(options, place(), "a number of blocks (num) from 1", "0".into()));
@@ -88,6 +91,7 @@ pub fn import<S: EventSink>(
             let all = born.saturating_add(count);
             return Err(limit_of(options, place(), "number of blocks", all, BLOCKS_MAX));
         }
+        sampled += if block.req.is_none() { count } else { 0 };
         let stack = block.alloc.as_deref().map_or(Ok(0), |id| names.stack(id, row))?;
         let named = block.reps.iter().map(|id| names.stack(id, row));
         let named = named.collect::<Result<Vec<_>, _>>()?;
@@ -100,7 +104,6 @@ pub fn import<S: EventSink>(
             reported.push((born..born + count, named));
         }
         for _ in 0..count {
-            let size = block.req;
             sink.push(&Event {
                 op: Op::Alloc,
                 object: born,
@@ -124,7 +127,12 @@ pub fn import<S: EventSink>(
         let mark = |name: &str| Mark { name: name.into(), time_ns: 0, process: Some(0) };
         names.tables.marks = vec![mark(REPORTERS_ASKED), mark(REPORTERS_ANSWERED)];
     }
-    Ok(names.done())
+    let mut imported = names.done();
+    if let Some(bytes) = file.invocation.sampled_bytes.filter(|_| sampled > 0) {
+        let blocks = so_many(sampled, "sampled [block|blocks]");
+        imported.meta.losses.push(format!("{blocks} of {bytes} bytes, by DMD's estimate"));
+    }
+    Ok(imported)
 }
 
 /// The objects of a row with the stacks of its reports.
@@ -383,6 +391,22 @@ mod tests {
         );
         assert!(label(events[4].stack).next().unwrap().starts_with("lib.so"));
         assert_eq!(done.meta.stack_depth, 2);
+    }
+
+    #[test]
+    fn a_sampled_block_of_an_old_file_has_dmds_estimate() {
+        let old = FILE
+            .replace("\"version\": 5", "\"version\": 4")
+            .replace("\"mode\": \"d", "\"sampleBelowSize\": 2500, \"mode\": \"d")
+            .replace("{\"req\": 8}", "{\"alloc\": \"B\", \"num\": 2}");
+        let (events, done) = imported(&old).unwrap();
+        let sampled = events.iter().filter(|event| (event.size, event.usable) == (2500, 2500));
+        assert_eq!(sampled.count(), 2);
+        let said = "2 sampled blocks of 2500 bytes, by DMD's estimate";
+        assert_eq!(done.meta.losses, [said]);
+        let without = old.replace("\"sampleBelowSize\": 2500, ", "");
+        let words = imported(&without).unwrap_err().to_string();
+        assert!(words.contains("block 3 of blockList: expected a size (req)"), "{words}");
     }
 
     #[test]
