@@ -15,9 +15,11 @@ mod pass;
 mod text;
 
 pub use pass::{ANSWERED, ASKED, find, find_at};
-pub use text::{render, section};
+pub use text::{FRAMES, render, section};
 
 use serde::Serialize;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
@@ -99,4 +101,45 @@ pub struct DarkMatter {
     /// Reports of blocks that a forked child got from its parent, or of blocks born during the
     /// pass.
     pub set_aside: u64,
+}
+
+impl DarkMatter {
+    /// Puts groups together whose stacks agree in their innermost `frames` frames: one cause has
+    /// many stacks where it is reached in many ways.
+    #[must_use]
+    pub fn with_frames(mut self, frames: usize) -> DarkMatter {
+        for list in [&mut self.unreported, &mut self.once, &mut self.twice] {
+            let mut together: BTreeMap<(Vec<String>, Vec<Vec<String>>), Blocks> = BTreeMap::new();
+            for Group { blocks, mut allocated_at, mut reported_at } in list.groups.drain(..) {
+                allocated_at.truncate(frames);
+                reported_at.iter_mut().for_each(|stack| stack.truncate(frames));
+                together.entry((allocated_at, reported_at)).or_default().add(blocks);
+            }
+            list.groups = together
+                .into_iter()
+                .map(|((allocated_at, reported_at), blocks)| Group {
+                    blocks,
+                    allocated_at,
+                    reported_at,
+                })
+                .collect();
+            list.groups.sort_by_key(|group| Reverse(group.blocks.usable_bytes));
+        }
+        let mut of_nothing: BTreeMap<Vec<String>, u64> = BTreeMap::new();
+        for (times, mut stack) in self.of_nothing {
+            stack.truncate(frames);
+            *of_nothing.entry(stack).or_default() += times;
+        }
+        self.of_nothing = of_nothing.into_iter().map(|(stack, times)| (times, stack)).collect();
+        self.of_nothing.sort_by_key(|(times, _)| Reverse(*times));
+        self
+    }
+}
+
+impl Blocks {
+    fn add(&mut self, more: Blocks) {
+        self.count += more.count;
+        self.usable_bytes = self.usable_bytes.saturating_add(more.usable_bytes);
+        self.slop_bytes = self.slop_bytes.saturating_add(more.slop_bytes);
+    }
 }

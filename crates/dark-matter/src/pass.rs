@@ -224,16 +224,9 @@ impl Found {
     }
 }
 
-impl Blocks {
-    fn add(&mut self, more: Blocks) {
-        self.count += more.count;
-        self.usable_bytes = self.usable_bytes.saturating_add(more.usable_bytes);
-        self.slop_bytes = self.slop_bytes.saturating_add(more.slop_bytes);
-    }
-}
-
-/// A stack as text, without its innermost frames in the allocator and in the reporters. Debug
-/// information names inlined functions without their module, so a frame's file counts too.
+/// A stack as text, without its innermost frames in the allocator and in the reporters, and without
+/// functions that only pass a request on. Debug information names inlined functions without their
+/// module, so a frame's file counts too.
 fn frames_of(tables: &Tables, stack: StackId) -> Vec<String> {
     const OWN: [&str; 13] = [
         "core::",
@@ -267,7 +260,10 @@ fn frames_of(tables: &Tables, stack: StackId) -> Vec<String> {
         .take_while(|(frame, label)| is_own(label) || is_of_own_file(**frame))
         .count();
     // A stack with no other frames is shown whole.
-    if own == labels.len() { labels } else { labels[own..].to_vec() }
+    if own == labels.len() {
+        return labels;
+    }
+    labels[own + tables.wrappers(&frames[own..])..].to_vec()
 }
 
 /// The stack of a report as text. A Python reporter's mark goes through libffi and ctypes: those

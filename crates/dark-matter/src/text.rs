@@ -5,8 +5,8 @@ use heaplab_text::lines::{cut, one_line};
 use heaplab_text::paint::{Look, Paint};
 use heaplab_text::words::{bytes, count, duration, percent, plural, so_many};
 
-/// Frames of a stack that are shown.
-const FRAMES: usize = 8;
+/// Frames that tell a person where a block comes from, as in DMD's output.
+pub const FRAMES: usize = 8;
 
 /// The lists as text, each with as many groups as `look` allows.
 pub fn render(found: &DarkMatter, process: &str, look: &Look) -> String {
@@ -78,7 +78,7 @@ fn frames(out: &mut Paint, title: &str, stack: &[String], width: usize) {
     if stack.is_empty() {
         out.line("       (no stack)");
     }
-    for frame in stack.iter().take(FRAMES) {
+    for frame in stack {
         out.line(&format!("       {}", cut(&one_line(frame), width.saturating_sub(7))));
     }
 }

@@ -129,3 +129,35 @@ fn a_mark_chooses_the_question_after_it() {
     let early = find_at(&tables(), || Ok(Slice(&events[..6])), "loaded");
     assert!(matches!(early, Err(DarkMatterError::NeverAsked)));
 }
+
+#[test]
+fn stacks_agree_in_so_many_frames_behind_the_allocation_functions() {
+    let names = ["main", "left", "right", "load", "operator new(unsigned long)", "xmalloc"];
+    let frame = |name: &&str| Frame { function: Some((*name).into()), ..Frame::default() };
+    let node = |parent, frame| StackNode { parent, frame };
+    // 5: xmalloc, load, left, main; 7: operator new, load, right, main.
+    let stacks = vec![
+        StackNode::default(),
+        node(0, 0),
+        node(1, 1),
+        node(1, 2),
+        node(2, 3),
+        node(4, 5),
+        node(3, 3),
+        node(6, 4),
+    ];
+    let all = Tables { stacks, frames: names.iter().map(frame).collect(), ..tables() };
+    let events = [born(0, 10, 5), born(1, 20, 7), born(2, 5, 1), at_mark(QUESTION), reported(2, 1)];
+    let found = find(&all, || Ok(Slice(&events))).unwrap();
+    let groups = |found: &DarkMatter| -> Vec<(u64, Vec<String>)> {
+        let groups = found.unreported.groups.iter();
+        groups.map(|group| (group.blocks.count, group.allocated_at.clone())).collect()
+    };
+    let stack = |names: &[&str]| names.iter().map(|name| String::from(*name)).collect::<Vec<_>>();
+    let whole = [(1, stack(&["load", "right", "main"])), (1, stack(&["load", "left", "main"]))];
+    assert_eq!(groups(&found), whole);
+    assert_eq!(groups(&found.clone().with_frames(3)), whole);
+    let matched = found.clone().with_frames(1);
+    assert_eq!(groups(&matched), [(2, stack(&["load"]))]);
+    assert_eq!(matched.unreported.blocks, found.unreported.blocks);
+}

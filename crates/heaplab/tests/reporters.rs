@@ -268,6 +268,48 @@ fn a_recording_shows_who_names_no_block_and_who_names_one_twice() {
     assert!(json(here, &["report", "plain.heaplab", "--json"]).get("dark_matter").is_none());
 }
 
+/// Two stacks that differ only far out are one group, as in DMD's output, and its functions that
+/// allocate are not named as the cause.
+#[test]
+fn a_file_of_firefoxs_dmd_is_listed_as_dmd_lists_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let frames = (0..9).map(|at| format!(r##""F{at}": "#00: f{at}(int) (F.cpp:{at}1)""##));
+    let frames = frames.collect::<Vec<_>>().join(", ");
+    let within = (0..8).map(|at| format!(r#""F{at}""#)).collect::<Vec<_>>().join(", ");
+    let file = format!(
+        r##"{{"version": 4,
+ "invocation": {{"dmdEnvVar": "1", "mode": "dark-matter", "sampleBelowSize": 1000}},
+ "blockList": [{{"req": 4000, "slop": 96, "alloc": "A"}}, {{"alloc": "B", "num": 2}},
+  {{"req": 50, "slop": 14, "alloc": "A", "reps": ["R"]}}],
+ "traceTable": {{"A": ["M", "X", {within}], "B": ["M", "X", {within}, "F8"], "R": ["F8"]}},
+ "frameTable": {{"M": "#00: replace_malloc (DMD.cpp:1)", "X": "#00: moz_xmalloc[libmozglue.so +0x9]",
+  {frames}}}
+}}"##
+    );
+    std::fs::write(here.join("dmd.json"), file).unwrap();
+    let said = printed(here, &["import", "dmd.json", "-o", "dmd.heaplab"]);
+    assert!(said.contains("2 sampled blocks of 1000 bytes, by DMD's estimate"), "{said}");
+    let unreported = |more: &[&str]| {
+        let found = json(here, &[&["about", "dmd.heaplab", "--json"], more].concat());
+        assert_eq!(found["unreported"]["blocks"]["usable_bytes"], 6096);
+        assert_eq!(found["once"]["blocks"]["slop_bytes"], 14);
+        let groups = found["unreported"]["groups"].as_array().unwrap().clone();
+        groups.iter().map(|group| group["allocated_at"].as_array().unwrap().len()).collect()
+    };
+    let depths: [Vec<usize>; 2] = [unreported(&[]), unreported(&["--frames", "8"])];
+    assert_eq!(depths, [vec![8, 9], vec![8]]);
+    let text = printed(here, &["about", "dmd.heaplab"]);
+    let list = text.split("Unreported: ").nth(1).and_then(|rest| rest.split("Reported").next());
+    let list = list.unwrap_or_default();
+    assert!(list.contains("in 3 blocks (100 %)") && list.contains("f0(int) (F.cpp:1)"), "{text}");
+    assert!(!list.contains("malloc") && list.matches("allocated at").count() == 1, "{text}");
+    let whole = printed(here, &["about", "dmd.heaplab", "--frames", "9"]);
+    assert!(whole.contains("f8(int) (F.cpp:81)"), "{whole}");
+    fails(here, &["about", "dmd.json", "--frames", "9"], 2, "of a recording's blocks");
+    fails(here, &["about", "dmd.heaplab", "--frames", "0"], 2, "invalid value");
+}
+
 /// The program is stopped, so that the question waits in its socket, and then killed.
 #[test]
 fn a_program_that_dies_while_it_is_asked_is_named() {

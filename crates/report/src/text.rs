@@ -55,7 +55,8 @@ pub fn report(report: &Report<'_>, look: &Look) -> String {
     }
     if let Some(found) = report.dark_matter {
         paint.heading("Dark matter: what memory reporters name");
-        heaplab_dark_matter::section(&mut paint, found, &Look { top: look.top.min(2), ..*look });
+        let found = found.clone().with_frames(heaplab_dark_matter::FRAMES);
+        heaplab_dark_matter::section(&mut paint, &found, &Look { top: look.top.min(2), ..*look });
     }
     paint.finish()
 }

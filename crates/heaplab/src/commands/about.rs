@@ -57,6 +57,10 @@ pub struct Args {
     /// The process of a recording: its pid, the name of its program, or all
     #[arg(long, value_name = "PID|NAME|all")]
     process: Option<String>,
+    /// Of a recording: put blocks together whose stacks agree in so many frames [default: 8; with
+    /// --json: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    frames: Option<u32>,
     #[command(flatten)]
     html: HtmlFile,
     #[command(flatten)]
@@ -102,6 +106,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let patience = args.show.patience();
     let pid = ask::number(&args.subject)?;
+    if args.frames.is_some() || args.process.is_some() {
+        misasked!("{}: --frames and --process are of a recording's blocks", args.subject);
+    }
     if pid.is_none() && (args.at.is_some() || args.since.is_some()) {
         misasked!("{}: a file has no marks; a process and a recording have", args.subject);
     }
@@ -156,6 +163,8 @@ fn dark_matter(args: &Args) -> Result<ExitCode> {
         .process
         .or((all.processes.len() == 1).then_some(0))
         .map_or_else(|| "all processes".into(), |row| process_label(&all.processes, row as usize));
+    let unasked = if args.show.json { usize::MAX } else { heaplab_dark_matter::FRAMES };
+    let found = found.with_frames(args.frames.map_or(unasked, |frames| frames as usize));
     let top = if args.show.all { usize::MAX } else { GROUPS };
     let look = terminal::look(top);
     answer::print_pretty(args.show.json, &found, || {

@@ -4,11 +4,12 @@
 use super::Tables;
 
 /// Names of functions that only pass a request on to the allocator, in C, C++ and Rust.
-const WRAPPERS: [&str; 16] = [
+const WRAPPERS: [&str; 17] = [
     "malloc",
     "calloc",
     "realloc",
     "memalign",
+    "slice_alloc",
     "operator new",
     "alloc::alloc",
     "alloc::raw_vec",

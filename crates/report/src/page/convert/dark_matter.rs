@@ -10,6 +10,7 @@ pub fn dark_matter(
     names: &mut Names,
     left_out: &mut Vec<String>,
 ) -> model::DarkMatter {
+    let found = found.clone().with_frames(limits::STACK_FRAMES);
     let lists = [
         ("Reported twice or more", &found.twice),
         ("Unreported", &found.unreported),
@@ -54,5 +55,5 @@ fn stack(frames: &[String], names: &mut Names) -> Vec<u32> {
         let label = shorten(label, limits::NAME_CHARS);
         names.add(model::Frame { label, ..model::Frame::default() })
     };
-    frames.iter().take(limits::STACK_FRAMES).map(&mut frame).collect()
+    frames.iter().map(&mut frame).collect()
 }
