@@ -87,9 +87,9 @@ impl Show {
         Duration::from_secs_f64(self.timeout)
     }
 
-    /// Prints a model.
+    /// Prints a model; as JSON on one line: indented, a deep tree is three times as long.
     pub fn print(&self, model: &Model) -> Result<()> {
-        answer::print_pretty(self.json, model, || text::render(model, self.shown()))
+        answer::print(self.json, || model, || text::render(model, self.shown()))
     }
 
     fn shown(&self) -> text::Shown {
