@@ -145,7 +145,7 @@ def test_what_a_reporter_does_wrong_is_said():
             '"" of 1 is left out: its path is empty',
             '"half" of 0.5 is left out: its amount is no whole number',
             '"large"',
-            "expected a kind of nonheap, heap, other",
+            "expected a kind of non-heap, heap, other",
             "is longer than 16 KiB",
             "surrogate ?",
             '"resident" of 1 is left out: heaplab itself reports this path',

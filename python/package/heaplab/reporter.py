@@ -39,7 +39,7 @@ from ._binary import Error
 __all__ = ["Handle", "Sink", "collect", "mark", "on_pressure", "register", "serve"]
 
 #: Numbers of Firefox's nsIMemoryReporter.
-_KINDS = {"nonheap": 0, "heap": 1, "other": 2}
+_KINDS = {"non-heap": 0, "heap": 1, "other": 2}
 _UNITS = {"bytes": 0, "count": 1, "cumulative": 2, "percentage": 3}
 _REPORTS_MAX = 1 << 20
 _TEXT_BYTES_MAX = 16 << 10
@@ -101,8 +101,8 @@ class Sink:
         self._reports, self._errors, self._pymalloc, self._met = reports, errors, pymalloc, set()
 
     def report(self, path: str, amount: int, description: str = "", *, kind: str = "other", units: str = "bytes") -> None:
-        """Reports an amount. `kind`: "heap" (malloc's blocks), "nonheap" (the program's own mappings, pymalloc's arenas), "other". `units`: "bytes",
-        "count", "cumulative", "percentage" (hundredths of a percent). Below `explicit/` stand bytes of kind heap or nonheap, each byte once."""
+        """Reports an amount. `kind`: "heap" (malloc's blocks), "non-heap" (the program's own mappings, pymalloc's arenas), "other". `units`: "bytes",
+        "count", "cumulative", "percentage" (hundredths of a percent). Below `explicit/` stand bytes of kind heap or non-heap, each byte once."""
         path, description = str(path), str(description)
         wrong = None
         try:
@@ -156,7 +156,7 @@ class Sink:
         if malloc or not pymalloc:
             self.report(f"{path}/malloc", malloc, description, kind="heap")
         if pymalloc:
-            self.report(f"{path}/pymalloc", pymalloc, description, kind="nonheap")
+            self.report(f"{path}/pymalloc", pymalloc, description, kind="non-heap")
         if is_explicit:
             self._pymalloc.named += pymalloc
         return malloc + pymalloc
@@ -236,7 +236,7 @@ class _Pymalloc:
             ("free-pools", of["pools"], "Pools without live objects, in arenas that have some."),
             ("overhead", of["headers"] + of["rounding"] + of["alignment"], "Headers of pools and ends of pools and arenas."),
         ):
-            sink._add(f"explicit/python/pymalloc/{name}", amount, description, kind="nonheap")
+            sink._add(f"explicit/python/pymalloc/{name}", amount, description, kind="non-heap")
 
 
 def _debug_malloc_stats():
