@@ -80,20 +80,25 @@ pub fn picture(report: &Report) -> String {
         report.workloads.iter().map(|one| one.results.heaps.len().saturating_sub(1)).sum();
     let groups = report.workloads.len() as f64;
     let height = TOP + rows as f64 * LINE + groups * (LINE + GROUP) + BOTTOM;
-    let width = NAMES + 2.0 * PANEL + 2.0 * GAP;
+    let is_compared = |(measure, _): &(Measure, _)| {
+        report.workloads.iter().any(|one| comparisons(one, *measure).next().is_some())
+    };
+    let measures = [(Measure::Space, "peak resident"), (Measure::Time, "time an event")];
+    let measures: Vec<_> = measures.into_iter().filter(is_compared).collect();
+    let width = NAMES + (PANEL + GAP) * measures.len().max(1) as f64;
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"Ratios of heaps\">\n\
          <style>{STYLE}</style>\n<rect class=\"paper\" width=\"{width}\" height=\"{height}\"/>\n"
     );
     let baseline = report.workloads.first().and_then(|one| one.results.heaps.first());
-    if rows == 0 {
+    if measures.is_empty() {
         out += "<text x=\"20\" y=\"30\">Nothing was compared.</text>\n</svg>\n";
         return out;
     }
-    let axes = [
-        (Measure::Space, "peak resident", Axis::of(report, Measure::Space, NAMES)),
-        (Measure::Time, "time an event", Axis::of(report, Measure::Time, NAMES + PANEL + GAP)),
-    ];
+    let axes = measures.into_iter().enumerate().map(|(place, (measure, title))| {
+        (measure, title, Axis::of(report, measure, NAMES + (PANEL + GAP) * place as f64))
+    });
+    let axes: Vec<_> = axes.collect();
     for (_, title, axis) in &axes {
         scale(&mut out, axis, title, height);
     }

@@ -8,7 +8,7 @@ use heaplab_replay::{
 };
 use heaplab_sweep::node::Node;
 use heaplab_sweep::plan::Plan;
-use heaplab_sweep::{Job, Report, Sweep, SweepError, table};
+use heaplab_sweep::{Job, Report, Sweep, SweepError, plot, table};
 use heaplab_system::Allocators;
 use heaplab_trace::bundle::{BundleWriter, Meta};
 use heaplab_trace::tables::{Process, Tables, Thread};
@@ -162,6 +162,29 @@ fn shards_are_the_same_as_one_run() {
     assert!((comparison[1].ratio.value - 1.5).abs() < 1e-9, "{comparison:?}");
     assert_eq!((comparison[1].outcome, comparison[1].nodes), (Outcome::More, None));
     assert!(whole.notes.iter().any(|note| note.contains("one node")), "{:?}", whole.notes);
+}
+
+#[test]
+fn the_picture_has_a_panel_for_each_measure_with_its_intervals() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = plan(folder.path(), 8);
+    let plan = fs::read_to_string(&path).unwrap();
+    let picture = |only: &str| {
+        let out = folder.path().join(format!("out-{}", only.len()));
+        fs::write(&path, format!("{plan}{only}")).unwrap();
+        run(&prepared(&path), (0, 1), &out, "one", &Machine::of(1.5));
+        plot::picture(&report(&[&out]))
+    };
+    let (whole, times) = (picture(""), picture("only = 'time'\n"));
+    let panels = |text: &str| ["peak resident", "time an event"].map(|panel| text.contains(panel));
+    assert_eq!((panels(&whole), panels(&times)), ([true, true], [false, true]));
+    let bars = |text: &str| text.matches("jemalloc: 1.500, 1.500 to 1.500").count();
+    assert_eq!((bars(&whole), bars(&times)), (4, 2), "a bar a workload and measure");
+    let none = fs::read_dir(folder.path().join("out-0/a")).unwrap();
+    none.chain(fs::read_dir(folder.path().join("out-0/b")).unwrap())
+        .for_each(|file| fs::remove_file(file.unwrap().path()).unwrap());
+    let nothing = plot::picture(&report(&[&folder.path().join("out-0")]));
+    assert!(nothing.contains("Nothing was compared."), "{nothing}");
 }
 
 #[test]
