@@ -38,7 +38,8 @@ pub struct Listed<'a> {
 
 impl Sweep {
     /// Opens every bundle and reads every heap's name, so that a mistake ends a sweep before its
-    /// first cell. Cells are `executable`'s.
+    /// first cell. Cells are `executable`'s. Calls `report` with the name of each workload before
+    /// it compiles its program: a large one takes minutes the first time.
     ///
     /// # Errors
     /// A heap is unknown, a bundle is missing, or one does not suit the other.
@@ -47,6 +48,7 @@ impl Sweep {
         asked: &Asked,
         families: &Families,
         executable: &Path,
+        mut report: impl FnMut(&str),
     ) -> Result<Sweep, SweepError> {
         let wrong = |reason: String| SweepError::Plan { path: path.into(), reason };
         let heaps = asked.heaps.iter().map(|heap| {
@@ -59,11 +61,12 @@ impl Sweep {
         });
         let heaps = heaps.collect::<Result<Vec<_>, _>>()?;
         let names = many::names(&asked.bundles)?;
+        if let Some(missing) = asked.bundles.iter().find(|bundle| !bundle.exists()) {
+            return Err(wrong(format!("bundles: {}: no such recording", missing.display())));
+        }
         let mut plans = Vec::new();
         for (bundle, name) in asked.bundles.iter().zip(&names) {
-            if !bundle.exists() {
-                return Err(wrong(format!("bundles: {}: no such recording", bundle.display())));
-            }
+            report(name);
             let bundle = Bundle::open(bundle)?;
             let selection = choose::process(&bundle, None)?;
             let program = program::cached(&bundle, selection)?;

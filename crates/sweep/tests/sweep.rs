@@ -105,7 +105,7 @@ fn plan(folder: &Path, repetitions: u32) -> PathBuf {
 
 fn prepared(path: &Path) -> Sweep {
     let executable = std::env::current_exe().unwrap();
-    Sweep::prepare(path, &Plan::read(path).unwrap(), &FAMILIES, &executable).unwrap()
+    Sweep::prepare(path, &Plan::read(path).unwrap(), &FAMILIES, &executable, |_| ()).unwrap()
 }
 
 fn node(name: &str) -> Node {
@@ -304,7 +304,8 @@ fn what_does_not_belong_together_is_refused() {
     // A node with another binary.
     let other = folder.path().join("other-heaplab");
     fs::write(&other, "another program").unwrap();
-    let another = Sweep::prepare(&path, &Plan::read(&path).unwrap(), &FAMILIES, &other).unwrap();
+    let another =
+        Sweep::prepare(&path, &Plan::read(&path).unwrap(), &FAMILIES, &other, |_| ()).unwrap();
     let jobs: Vec<Job> = another.jobs((0, 1)).collect();
     let refused = another.run(&jobs, &out, &node("two"), &Machine::of(1.5), |_| ()).unwrap_err();
     let refused = message(refused);
@@ -323,11 +324,12 @@ fn what_does_not_belong_together_is_refused() {
     let refused = |text: &str| {
         fs::write(&path, text).unwrap();
         let asked = Plan::read(&path).unwrap();
-        message(Sweep::prepare(&path, &asked, &FAMILIES, &executable).unwrap_err())
+        let early = |name: &str| panic!("{name} is compiled before the plan's mistake is found");
+        message(Sweep::prepare(&path, &asked, &FAMILIES, &executable, early).unwrap_err())
     };
     let unknown = refused("bundles = ['a.heaplab']\nheaps = ['gibc']");
     assert!(unknown.starts_with("T/plan.toml: heaps: ") && unknown.contains("gibc"), "{unknown}");
-    let missing = refused("bundles = ['c.heaplab']\nheaps = ['glibc']");
+    let missing = refused("bundles = ['a.heaplab', 'c.heaplab']\nheaps = ['glibc']");
     assert_eq!(missing, "T/plan.toml: bundles: T/c.heaplab: no such recording");
 
     // A damaged block, a folder without a sweep, names that leave the folder.

@@ -89,7 +89,12 @@ fn sweep(args: &Args, path: &Path) -> Result<ExitCode> {
     bus::is_an_error(Mapped::Program);
     let executable = own_file()?;
     let asked = Plan::read(path)?;
-    let sweep = Sweep::prepare(path, &asked, &heaps::FAMILIES, &executable)?;
+    let opened = progress::spinner(args.quiet, String::new());
+    let sweep = Sweep::prepare(path, &asked, &heaps::FAMILIES, &executable, |name| {
+        opened.set_message(format!("{name}: its program"));
+    });
+    opened.finish_and_clear();
+    let sweep = sweep?;
     let named = args.job.iter().map(|name| sweep.job(name)).collect::<Result<Vec<_>, _>>()?;
     let all = args.job.is_empty().then(|| sweep.jobs(args.shard.unwrap_or((0, 1))));
     let jobs = named.into_iter().chain(all.into_iter().flatten());
