@@ -225,6 +225,7 @@ fn a_recording_shows_who_names_no_block_and_who_names_one_twice() {
     running.end();
 
     let text = printed(here, &["about", "app.heaplab"]);
+    assert!(text.starts_with("Dark matter of reporters (pid "), "{text}");
     for words in ["Reported twice or more", "Unreported", "Reported once", "reporters::report"] {
         assert!(text.contains(words), "{text}");
     }
@@ -300,6 +301,7 @@ fn a_file_of_firefoxs_dmd_is_listed_as_dmd_lists_it() {
     let depths: [Vec<usize>; 2] = [unreported(&[]), unreported(&["--frames", "8"])];
     assert_eq!(depths, [vec![8, 9], vec![8]]);
     let text = printed(here, &["about", "dmd.heaplab"]);
+    assert!(text.starts_with("Dark matter of dmd.json\n"), "{text}");
     let list = text.split("Unreported: ").nth(1).and_then(|rest| rest.split("Reported").next());
     let list = list.unwrap_or_default();
     assert!(list.contains("in 3 blocks (100 %)") && list.contains("f0(int) (F.cpp:1)"), "{text}");

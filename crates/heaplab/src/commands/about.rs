@@ -8,7 +8,7 @@ use heaplab_loopback::{Answer, Request, Server};
 use heaplab_profile::choose::process;
 use heaplab_terminal as terminal;
 use heaplab_terminal::whole_file;
-use heaplab_trace::tables::process_label;
+use heaplab_trace::tables::{Process, process_label};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -159,10 +159,14 @@ fn dark_matter(args: &Args) -> Result<ExitCode> {
         None => heaplab_dark_matter::find(bundle.tables(), events)?,
     };
     let all = bundle.tables();
+    let named = |row: usize| match all.processes.get(row).map_or("", Process::program_name) {
+        "" => bundle.meta().program.clone(),
+        program => format!("{program} (pid {})", process_label(&all.processes, row)),
+    };
     let name = selection
         .process
         .or((all.processes.len() == 1).then_some(0))
-        .map_or_else(|| "all processes".into(), |row| process_label(&all.processes, row as usize));
+        .map_or_else(|| "all processes".into(), |row| named(row as usize));
     let unasked = if args.show.json { usize::MAX } else { heaplab_dark_matter::FRAMES };
     let found = found.with_frames(args.frames.map_or(unasked, |frames| frames as usize));
     let top = if args.show.all { usize::MAX } else { GROUPS };
