@@ -23,4 +23,4 @@ mod value;
 pub use expression::Expression;
 pub use pattern::Pattern;
 pub use token::{Misread, Token, Tokens, bytes};
-pub use value::{Number, Operator, Value};
+pub use value::Value;

@@ -2,7 +2,6 @@
 //! large.
 
 use crate::Pattern;
-use std::cmp::Ordering;
 
 /// Whole numbers up to here are exact as a double.
 const EXACT: f64 = 9_007_199_254_740_992.0;
@@ -75,137 +74,43 @@ impl Value {
 
     /// Two values with a sign between them. Whole numbers stay whole as long as they fit.
     pub(crate) fn join(&self, sign: &str, right: &Value) -> Value {
-        let (left, right) = match (self.as_number(), right.as_number()) {
-            (Ok(left), Ok(right)) => (left, right),
-            (Err(left), Err(right)) => return texts(sign, left, right),
-            // A number and a text are never equal.
-            _ => return Value::truth(sign == "!="),
-        };
-        match Operator::of(sign) {
-            Some(operator) => left.computed(operator, right).into(),
-            None => Value::truth(match left.order(right) {
-                // No number fits a pattern.
-                Some(order) => compared(sign, order).unwrap_or(false),
-                // What is no number is neither more nor less than anything.
-                None => sign == "!=",
-            }),
-        }
-    }
-
-    fn as_number(&self) -> Result<Number, &str> {
-        match self {
-            Value::Integer(whole) => Ok(Number::Whole(*whole)),
-            Value::Number(number) => Ok(Number::Double(*number)),
-            Value::Text(text) => Err(text),
-        }
-    }
-}
-
-impl From<Number> for Value {
-    fn from(number: Number) -> Value {
-        match number {
-            Number::Whole(whole) => Value::Integer(whole),
-            Number::Double(number) => Value::Number(number),
-        }
-    }
-}
-
-/// + - * /.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operator {
-    /// +
-    Add,
-    /// -
-    Subtract,
-    /// *
-    Multiply,
-    /// /
-    Divide,
-}
-
-impl Operator {
-    /// By its sign.
-    pub fn of(sign: &str) -> Option<Operator> {
-        Some(match sign {
-            "+" => Operator::Add,
-            "-" => Operator::Subtract,
-            "*" => Operator::Multiply,
-            "/" => Operator::Divide,
-            _ => return None,
-        })
-    }
-}
-
-/// A number while it is computed, for callers that compute millions.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Number {
-    /// A whole number.
-    Whole(i128),
-    /// Any other number.
-    Double(f64),
-}
-
-impl Number {
-    fn double(self) -> f64 {
-        match self {
-            // The conversion of 128 bits is slow.
-            Number::Whole(whole) => i64::try_from(whole).map_or(whole as f64, |small| small as f64),
-            Number::Double(number) => number,
-        }
-    }
-
-    /// Whether it is a number that a text can name: no quotient by zero, nothing too large.
-    pub fn is_finite(self) -> bool {
-        !matches!(self, Number::Double(number) if !number.is_finite())
-    }
-
-    /// Whether it is zero.
-    pub fn is_zero(self) -> bool {
-        self.double() == 0.0
-    }
-
-    /// The result of an operation. Whole numbers stay whole as long as they fit.
-    #[inline]
-    pub fn computed(self, operator: Operator, right: Number) -> Number {
-        let exact = match (self, right) {
-            (Number::Whole(left), Number::Whole(right)) => whole(operator, left, right),
-            _ => None,
-        };
-        exact.map_or_else(|| self.rounded(operator, right), Number::Whole)
-    }
-
-    fn rounded(self, operator: Operator, right: Number) -> Number {
-        let (left, right) = (self.double(), right.double());
-        Number::Double(match operator {
-            Operator::Add => left + right,
-            Operator::Subtract => left - right,
-            Operator::Multiply => left * right,
-            Operator::Divide => left / right,
-        })
-    }
-
-    /// How two numbers are ordered; `None`: one is not a number.
-    #[inline]
-    pub fn order(self, right: Number) -> Option<Ordering> {
         match (self, right) {
-            (Number::Whole(left), Number::Whole(right)) => Some(left.cmp(&right)),
-            (left, right) => left.double().partial_cmp(&right.double()),
+            (Value::Integer(left), Value::Integer(right)) => whole(sign, *left, *right),
+            (Value::Text(left), Value::Text(right)) => texts(sign, left, right),
+            // A number and a text are never equal.
+            (Value::Text(_), _) | (_, Value::Text(_)) => Value::truth(sign == "!="),
+            (left, right) => numbers(sign, left.number(), right.number()),
         }
     }
 }
 
-#[inline]
-fn whole(operator: Operator, left: i128, right: i128) -> Option<i128> {
-    match operator {
-        Operator::Add => left.checked_add(right),
-        Operator::Subtract => left.checked_sub(right),
-        Operator::Multiply => left.checked_mul(right),
-        // Most numbers are small, and 128 bits are slow to divide.
-        Operator::Divide => match (i64::try_from(left), i64::try_from(right)) {
-            (Ok(left), Ok(right)) => {
-                left.checked_rem(right).filter(|rest| *rest == 0).map(|_| (left / right).into())
-            }
-            _ => left.checked_rem(right).filter(|rest| *rest == 0).map(|_| left / right),
+fn whole(sign: &str, left: i128, right: i128) -> Value {
+    let exact = match sign {
+        "+" => left.checked_add(right),
+        "-" => left.checked_sub(right),
+        "*" => left.checked_mul(right),
+        "/" => {
+            left.checked_rem(right).filter(|rest| *rest == 0).and_then(|_| left.checked_div(right))
+        }
+        _ => match compared(sign, left.cmp(&right)) {
+            Some(is) => return Value::truth(is),
+            // No number fits a pattern.
+            None => return Value::truth(false),
+        },
+    };
+    exact.map_or_else(|| numbers(sign, left as f64, right as f64), Value::Integer)
+}
+
+fn numbers(sign: &str, left: f64, right: f64) -> Value {
+    match sign {
+        "+" => Value::Number(left + right),
+        "-" => Value::Number(left - right),
+        "*" => Value::Number(left * right),
+        "/" => Value::Number(left / right),
+        // What is no number is neither more nor less than anything.
+        _ => match left.partial_cmp(&right) {
+            Some(order) => Value::truth(compared(sign, order).unwrap_or(false)),
+            None => Value::truth(sign == "!="),
         },
     }
 }
@@ -218,7 +123,7 @@ fn texts(sign: &str, left: &str, right: &str) -> Value {
 }
 
 /// What a comparison says of two that are so ordered; `None`: it is none.
-fn compared(sign: &str, order: Ordering) -> Option<bool> {
+fn compared(sign: &str, order: std::cmp::Ordering) -> Option<bool> {
     Some(match sign {
         "<" => order.is_lt(),
         "<=" => order.is_le(),

@@ -9,7 +9,7 @@ use super::plan::Field;
 use crate::Node;
 use crate::analysis::NameTests;
 use crate::meta::NodeType;
-use heaplab_expression::{Expression, Number, Operator, Value};
+use heaplab_expression::{Expression, Value};
 use std::cell::RefCell;
 use std::cmp::Ordering;
 
@@ -34,17 +34,20 @@ enum Test<'e, 'q, 's, 'a> {
     OfName(&'e Expression, Box<RefCell<NameTests<'q, 's, 'a>>>),
     /// Whether the field may be less than, equal to, more than the number.
     OfNumber(Field, [bool; 3], i64),
-    /// The same of two sums.
-    OfSums([bool; 3], Sum, Sum),
+    /// The same of two sums, and the expression of both.
+    OfSums([bool; 3], Sum, Sum, &'e Expression),
     Evaluated(&'e Expression),
 }
 
 /// Numbers and fields with signs between them.
 enum Sum {
-    Number(Number),
+    Number(f64),
     Field(Field),
-    Steps(Box<Sum>, Vec<(Operator, Sum)>),
+    Steps(Box<Sum>, Vec<(u8, Sum)>),
 }
+
+/// Doubles hold whole numbers up to here exactly: below, sums of doubles are those of expressions.
+const EXACT: f64 = 9_007_199_254_740_992.0;
 
 impl<'e, 'q, 's, 'a> Condition<'e, 'q, 's, 'a> {
     /// Of an expression whose names are fields of objects.
@@ -90,9 +93,9 @@ impl<'e, 'q, 's, 'a> Test<'e, 'q, 's, 'a> {
         }
     }
 
-    fn of_sums(part: &Expression) -> Option<Self> {
+    fn of_sums(part: &'e Expression) -> Option<Self> {
         let Expression::Compared(sign, left, right) = part else { return None };
-        Some(Test::OfSums(orders(sign)?, Sum::of(left)?, Sum::of(right)?))
+        Some(Test::OfSums(orders(sign)?, Sum::of(left)?, Sum::of(right)?, part))
     }
 
     /// `None`: it has to be evaluated for each object.
@@ -155,10 +158,14 @@ impl<'e, 'q, 's, 'a> Test<'e, 'q, 's, 'a> {
                 let order = objects.number(node, *field).map(|value| value.cmp(number));
                 order.is_some_and(|order| is_one(order, *orders))
             }
-            Test::OfSums(orders, left, right) => {
-                let value = |sum: &Sum| sum.value(objects, node);
-                let order = value(left).zip(value(right)).and_then(|(one, other)| one.order(other));
-                order.is_some_and(|order| is_one(order, *orders))
+            Test::OfSums(orders, left, right, part) => {
+                match left.value(objects, node).partial_cmp(&right.value(objects, node)) {
+                    Some(order) => is_one(order, *orders),
+                    None => {
+                        let mut field = |name: &str, _: Option<&str>| objects.value(node, name);
+                        part.is_true(&mut field) && !part.is_undefined(&mut field)
+                    }
+                }
             }
             Test::Evaluated(part) => part.is_true(&mut |name, _| objects.value(node, name)),
         }
@@ -183,44 +190,46 @@ fn is_one(order: Ordering, orders: [bool; 3]) -> bool {
 }
 
 impl Sum {
-    /// `None`: a text is in it, or a part has no value for any object.
+    /// `None`: a text is in it.
     fn of(expression: &Expression) -> Option<Sum> {
         match expression {
-            Expression::Constant(Value::Integer(whole)) => Some(Sum::Number(Number::Whole(*whole))),
-            Expression::Constant(Value::Number(number)) => {
-                Some(Sum::Number(Number::Double(*number)))
-            }
+            Expression::Constant(Value::Text(_)) => None,
+            Expression::Constant(number) => Some(Sum::Number(exact(number.number()))),
             Expression::Name(name, ..) => {
                 Field::named(name).filter(|field| !field.is_text()).map(Sum::Field)
             }
             Expression::Computed(first, steps) => {
-                let steps =
-                    steps.iter().map(|(sign, sum)| Some((Operator::of(sign)?, Sum::of(sum)?)));
-                let steps: Option<Vec<_>> = steps.collect();
+                let step = |sign: &str, sum| Some((*sign.as_bytes().first()?, Sum::of(sum)?));
+                let steps: Option<Vec<_>> =
+                    steps.iter().map(|(sign, sum)| step(sign, sum)).collect();
                 Some(Sum::Steps(Sum::of(first)?.into(), steps?))
             }
             _ => None,
         }
     }
 
-    /// `None`: it is divided by zero, or too large.
-    fn value(&self, objects: &Objects, node: Node) -> Option<Number> {
+    /// Not a number: it is divided by zero, or too large to be exact.
+    fn value(&self, objects: &Objects, node: Node) -> f64 {
         match self {
-            Sum::Number(number) => Some(*number),
-            Sum::Field(field) => Some(Number::Whole(objects.number(node, *field)?.into())),
+            Sum::Number(number) => *number,
+            Sum::Field(field) => exact(objects.number(node, *field).unwrap_or_default() as f64),
             Sum::Steps(first, steps) => {
-                let mut value = first.value(objects, node)?;
-                for (operator, sum) in steps {
-                    let right = sum.value(objects, node)?;
-                    if *operator == Operator::Divide && right.is_zero() {
-                        return None;
-                    }
-                    value = value.computed(*operator, right);
-                }
-                value.is_finite().then_some(value)
+                steps.iter().fold(first.value(objects, node), |value, (sign, sum)| {
+                    let right = sum.value(objects, node);
+                    exact(match sign {
+                        b'+' => value + right,
+                        b'-' => value - right,
+                        b'*' => value * right,
+                        _ => value / right,
+                    })
+                })
             }
         }
     }
+}
+
+fn exact(number: f64) -> f64 {
+    if number.abs() <= EXACT { number } else { f64::NAN }
 }
 
 impl Objects<'_, '_, '_> {
