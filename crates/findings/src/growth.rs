@@ -2,9 +2,9 @@
 //!
 //! A realloc chain is followed by identity. A buffer that grows by hand (allocate more, copy, free
 //! the old one) is recognised by its events ([`Successors`]): a larger block from the same stack
-//! and thread, and soon the free of the smaller one. Messages that become longer look the same. So
-//! a buffer recognised by its events is called likely only if it grew large in many steps, each
-//! followed by the free at once.
+//! and thread, and soon the free of the smaller one. Messages that become longer, one at a time,
+//! look the same. So a buffer recognised by its events is called likely only if it grew large in
+//! many steps, each followed by the free at once.
 //!
 //! Copied bytes are given as far as they are known. The recording has realloc's moves; glibc may
 //! have moved large blocks without copying; a copy by hand leaves no event. The upper bound assumes

@@ -8,16 +8,26 @@
 //! its successor, and so buffers of one stack are told apart however they grow in turn. The copy
 //! takes time in which other threads go on; [`ROWS`] bounds how much of it is waited for.
 //!
-//! A queue leaves the same events: a block is put in, and the oldest is taken out. But the sizes of
-//! a queue fall as often as they rise, and a buffer's do not fall. So a stack's buffers grow only
-//! if four in five of its decisions were for a larger block ([`Successors::grows`]). Queues whose
-//! messages only become longer remain: they are buffers by all that a recording has.
+//! Queues leave the same events: a block is put in, and the oldest is taken out. So do batches: a
+//! few blocks are made, and freed in the same order. Two things tell them from buffers
+//! ([`Successors::grows`]):
 //!
-//! Memory: a window for each thread that was just at work, and two counts for each stack with a
+//! - Their sizes fall as often as they rise, and a buffer's do not fall. A stack's buffers grow
+//!   only if four in five of its decisions were for a larger block.
+//! - Where their sizes only rise, each birth *overtakes*: it is larger than all that the stack made
+//!   since the freed block, and it made something. Of buffers that grow in turn only the largest
+//!   overtakes. A stack of which more than four in five overtook has no buffers.
+//!
+//! Two things are buffers by all that a recording has: a queue of one whose messages only become
+//! longer, and pairs of a small block and a larger one. And many small steps of buffers that take
+//! turns to be the largest are a queue.
+//!
+//! Memory: a window for each thread that was just at work, and some sizes for each stack with a
 //! decision. Time: a look at a few stacks for each request.
 
 use crate::{NO_STACK, ObjectId, StackId};
 use hashbrown::HashMap;
+use std::collections::VecDeque;
 
 /// The free of the smaller block is among so many next requests of the thread.
 pub const OWN_REQUESTS: usize = 16;
@@ -30,6 +40,13 @@ const RISES_FOR_A_FALL: u64 = 4;
 
 /// So many other decisions may come first: a stack that was never a buffer's costs no more of them.
 const FALLS_AT_FIRST: u64 = 16;
+
+/// So many decisions may overtake: two buffers that double in turn may overtake each time, but not
+/// so often.
+const OVERTAKES_AT_FIRST: u64 = 64;
+
+/// Sizes that are kept for a stack.
+const SIZES_KEPT: usize = 16;
 
 /// The fewest windows that are looked through for those of threads at rest.
 const SWEPT_MIN: usize = 4096;
@@ -65,13 +82,20 @@ pub struct Successors {
     decisions: HashMap<StackId, Decisions>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Decisions {
     rises: u64,
     falls: u64,
+    /// Rises that overtook.
+    overtakes: u64,
+    /// The last decided birth.
+    last: ObjectId,
+    /// Decided births larger than all later ones, or as large; the oldest is left out where they
+    /// are too many.
+    larger: VecDeque<(ObjectId, u64)>,
 }
 
-/// The last requests of a thread; a request that is no undecided birth has no stack.
+/// The last requests of a thread; a request that is no birth has no stack.
 #[derive(Clone, Debug, Default)]
 struct Window {
     requests: usize,
@@ -85,17 +109,19 @@ struct Birth {
     object: ObjectId,
     size: u64,
     row: u64,
+    /// Whether a free decided about it.
+    decided: bool,
 }
 
 impl Window {
     fn take(&mut self, row: u64, Block { object, size, stack }: Block) {
         let at = self.requests % OWN_REQUESTS;
-        (self.stacks[at], self.births[at]) = (stack, Birth { object, size, row });
+        (self.stacks[at], self.births[at]) = (stack, Birth { object, size, row, decided: false });
         self.requests = self.requests.wrapping_add(1);
         self.last_row = row;
     }
 
-    /// The stack's youngest undecided birth, and how many requests ago it was.
+    /// The stack's youngest birth, and how many requests ago it was.
     fn youngest(&self, stack: StackId) -> Option<(usize, usize)> {
         if stack == NO_STACK {
             return None;
@@ -103,6 +129,13 @@ impl Window {
         (1..=OWN_REQUESTS)
             .map(|ago| (self.requests.wrapping_sub(ago) % OWN_REQUESTS, ago))
             .find(|(at, _)| self.stacks[*at] == stack)
+    }
+
+    /// The largest of the stack's births after `after` and before `before`.
+    fn largest_between(&self, stack: StackId, after: ObjectId, before: ObjectId) -> Option<u64> {
+        let births = self.stacks.iter().zip(&self.births).filter(|(of, _)| **of == stack);
+        let between = births.filter(|(_, birth)| birth.object > after && birth.object < before);
+        between.map(|(_, birth)| birth.size).max()
     }
 }
 
@@ -118,7 +151,7 @@ impl Successors {
         if let Some((at, _)) = window.youngest(block.stack)
             && window.births[at].object == block.object
         {
-            window.stacks[at] = NO_STACK;
+            window.births[at].decided = true;
         }
         window.take(row, Block::default());
     }
@@ -139,22 +172,29 @@ impl Successors {
     /// ```
     pub fn died(&mut self, row: u64, thread: u32, block: Block) -> Option<Successor> {
         let window = self.window(row, thread);
-        let found = window.youngest(block.stack).map(|(at, ago)| (at, ago, window.births[at]));
+        let found = window
+            .youngest(block.stack)
+            .map(|(at, ago)| (at, ago, window.births[at]))
+            .filter(|(_, _, birth)| !birth.decided);
+        let mut between = None;
         if let Some((at, _, birth)) = found
             && birth.object >= block.object
         {
-            window.stacks[at] = NO_STACK;
+            window.births[at].decided = true;
+            between = window.largest_between(block.stack, block.object, birth.object);
         }
         window.take(row, Block::default());
         let (_, ago, birth) = found.filter(|(_, _, birth)| {
             birth.object > block.object && row.saturating_sub(birth.row) <= ROWS
         })?;
         let decisions = self.decisions.entry(block.stack).or_default();
+        let overtakes = decisions.overtakes(block.object, birth, between);
         if block.size == 0 || birth.size <= block.size {
             decisions.falls += 1;
             return None;
         }
         decisions.rises += 1;
+        decisions.overtakes += u64::from(overtakes);
         let successor = Successor { object: birth.object, size: birth.size, at_once: ago == 1 };
         decisions.may_grow(FALLS_AT_FIRST).then_some(successor)
     }
@@ -174,15 +214,35 @@ impl Successors {
 }
 
 impl Decisions {
-    fn may_grow(self, falls_at_first: u64) -> bool {
-        self.falls.saturating_sub(falls_at_first).saturating_mul(RISES_FOR_A_FALL) <= self.rises
+    fn may_grow(&self, falls_at_first: u64) -> bool {
+        let falls = self.falls.saturating_sub(falls_at_first);
+        let in_place = self.rises - self.overtakes;
+        let overtakes = self.overtakes.saturating_sub(OVERTAKES_AT_FIRST);
+        falls.saturating_mul(RISES_FOR_A_FALL) <= self.rises
+            && overtakes <= in_place.saturating_mul(RISES_FOR_A_FALL)
+    }
+
+    /// Whether `birth` is larger than all births since the one of `freed`, and there were some.
+    /// `between`: the largest of those that its thread's window has.
+    fn overtakes(&mut self, freed: ObjectId, birth: Birth, between: Option<u64>) -> bool {
+        let some = between.is_some() || self.last > freed;
+        while self.larger.back().is_some_and(|(_, size)| *size < birth.size) {
+            self.larger.pop_back();
+        }
+        let is_largest = self.larger.back().is_none_or(|(object, _)| *object <= freed)
+            && between.is_none_or(|size| size < birth.size);
+        if self.larger.len() == SIZES_KEPT {
+            self.larger.pop_front();
+        }
+        self.larger.push_back((birth.object, birth.size));
+        self.last = birth.object;
+        some && is_largest
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::VecDeque;
 
     /// Numbers below a bound.
     fn random(mut state: u64) -> impl FnMut(u64) -> u64 {
@@ -280,6 +340,53 @@ mod tests {
             // Two sizes in turn, and a wave.
             assert!(!queue_grows(length, |item| 100 + 50 * (item % 2)), "{length}");
             assert!(!queue_grows(length, |item| 100 + (item % 100).abs_diff(50)), "{length}");
+        }
+    }
+
+    #[test]
+    fn a_queue_of_ever_longer_messages_does_not_grow() {
+        for length in [2, 3, 5, 20, 300] {
+            assert!(!queue_grows(length, |item| 100 + item), "{length}");
+            // The lengths begin anew now and then.
+            assert!(length > 100 || !queue_grows(length, |item| 100 + item % 1000), "{length}");
+        }
+        // With one message no event tells it from a buffer.
+        assert!(queue_grows(1, |item| 100 + item));
+    }
+
+    #[test]
+    fn a_batch_freed_in_order_does_not_grow() {
+        for length in 3..8 {
+            let mut program = Program::default();
+            let mut steps = 0;
+            for _ in 0..1000 {
+                let batch: Vec<ObjectId> =
+                    (0..length).map(|nth| program.born(32 + 16 * nth, 0)).collect();
+                steps += batch.iter().filter_map(|object| program.freed(*object, 0)).count();
+            }
+            assert!(!program.successors.grows(7), "{length}");
+            assert_eq!(steps as u64, OVERTAKES_AT_FIRST, "{length}");
+        }
+    }
+
+    #[test]
+    fn buffers_that_grow_in_step_grow() {
+        for buffers in 2..30 {
+            for (apart, factor, more) in [(3, 2, 0), (0, 1, 8), (100, 1, 8)] {
+                let mut program = Program::default();
+                let mut all: Vec<ObjectId> =
+                    (0..buffers).map(|nth| program.born(8 + apart * nth, 0)).collect();
+                for step in 0..500 {
+                    for buffer in &mut all {
+                        let grown = program.sizes[*buffer as usize] * factor + more;
+                        let size = if step % 20 == 19 && factor > 1 { 8 } else { grown };
+                        let new = program.born(size, 0);
+                        program.freed(*buffer, 0);
+                        *buffer = new;
+                    }
+                }
+                assert!(program.successors.grows(7), "{buffers}, {apart} apart, {factor}-fold");
+            }
         }
     }
 

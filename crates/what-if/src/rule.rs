@@ -103,7 +103,7 @@ impl Rule {
                 "The content fits the other sizes; where it is put otherwise is not modelled."
             }
             Change::Grow(_) => {
-                "A buffer that is large enough is not asked for again. A buffer that is grown by hand (allocate, copy, free) is known by its stack: soon after a block is born a smaller one of the same stack is freed, in at least four of five cases. Moves cost what the replayed heap takes for them: a step that is not made copies nothing."
+                "A buffer that is large enough is not asked for again. A buffer that is grown by hand (allocate, copy, free) is known by its stack: soon after a block is born a smaller one of the same stack is freed, in at least four of five cases, and it is not the oldest of several that each are larger than the last (a queue's). Moves cost what the replayed heap takes for them: a step that is not made copies nothing."
             }
             Change::Cap { .. } => {
                 "What is freed early is not asked for again: reading it back in is not modelled."
