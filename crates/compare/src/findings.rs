@@ -5,8 +5,9 @@
 //! function, which was renamed.
 
 use crate::change::Change;
-use crate::run::{FoundHere, Run};
+use crate::run::{FoundHere, Run, middle};
 use hashbrown::HashMap;
+use heaplab_findings::CHURN;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -87,7 +88,12 @@ pub(crate) fn compared(
         }
         let before = moved.get(key);
         let of_before = before.and_then(|key| found.get(key)).map_or(&runs[0], |of| &of[0]);
-        rows.push(row([of_before, &runs[1]], before.map(|(_, function)| (*function).to_owned())));
+        let from = before.map(|(_, function)| (*function).to_owned());
+        let mut row = row([of_before, &runs[1]], from);
+        if is_only_counted_now(&row, [of_before, &runs[1]], sides) {
+            row.became = Became::Same;
+        }
+        rows.push(row);
     }
     let size = |row: &FindingChange| {
         (row.needed_bytes.difference.unsigned_abs(), row.total_bytes.difference.unsigned_abs())
@@ -129,6 +135,32 @@ fn is_same(a: &FoundHere, b: &FoundHere, inlined: &HashMap<Vec<u32>, Vec<u32>>) 
     let longer = |path: &Vec<u32>| inlined.get(path).unwrap_or(path).clone();
     let (a, b) = (longer(&a.path), longer(&b.path));
     a == b || (a.len() > 2 && a.len() == b.len() && a[1..] == b[1..])
+}
+
+/// Churn is a finding from a share of the run's requests on, so a change elsewhere makes it one or
+/// none. It is neither new nor gone if the other side's stack makes at least half as many.
+fn is_only_counted_now(
+    row: &FindingChange,
+    found: [&Vec<Option<&FoundHere>>; 2],
+    sides: [&[Run]; 2],
+) -> bool {
+    let has = match row.became {
+        Became::New => 1,
+        Became::Gone => 0,
+        _ => return false,
+    };
+    let Some(finding) = found[has].iter().flatten().next().filter(|_| row.kind == CHURN.name)
+    else {
+        return false;
+    };
+    let [there, here] = [1 - has, has].map(|side| {
+        let of = |run: &Run| {
+            let lines = run.stacks.get(&finding.path);
+            lines.map_or(0, |lines| lines.values().map(|held| held.requests).sum())
+        };
+        middle(&sides[side].iter().map(of).collect::<Vec<u64>>())
+    });
+    there > 0 && there >= here / 2
 }
 
 fn row(runs: [&Vec<Option<&FoundHere>>; 2], moved_from: Option<String>) -> FindingChange {

@@ -111,6 +111,45 @@ fn runs_that_differ_by_themselves_give_no_difference() {
     assert!(steady.confidence.unwrap() >= 0.95);
 }
 
+#[test]
+fn two_runs_a_side_do_not_know_their_spread() {
+    let mut reducer = Reducer::default();
+    let mut run = |more: u64| {
+        let mut run = reduced(&mut reducer, &bundled("zstd-before.heaplab"));
+        *run.figures.get_mut(&Figure::LiveBytes).unwrap() += more;
+        run
+    };
+    let two: Vec<Run> = [0, 1, 100, 101].map(&mut run).into();
+    let three: Vec<Run> = [0, 1, 2, 100, 101, 102].map(&mut run).into();
+    let sides = |mut before: Vec<Run>| {
+        let after = before.split_off(before.len() / 2);
+        reducer.compare(before, after, "peak").verdict
+    };
+    let few = sides(two);
+    assert_eq!(few.outcome, Outcome::Same);
+    assert!(few.sentences[0].contains("No difference to speak of"), "{:?}", few.sentences);
+    assert_eq!(sides(three).outcome, Outcome::More);
+}
+
+#[test]
+fn churn_that_was_there_is_not_new() {
+    let mut reducer = Reducer::default();
+    let mut gawk = || reduced(&mut reducer, &bundled("gawk-before.heaplab"));
+    let [before, mut after, before_again, mut without] = [(); 4].map(|()| gawk());
+    let at = after.findings.iter().position(|found| found.kind == "churn").unwrap();
+    let churn = after.findings.remove(at);
+    without.findings.remove(at);
+    without.stacks.get_mut(&churn.path).unwrap().clear();
+    let became = |before: Run, after: Run| {
+        let rows = reducer.compare(vec![before], vec![after], "peak").findings;
+        let row = rows.iter().find(|row| row.kind == "churn" && row.function == churn.function);
+        row.unwrap().became
+    };
+    // As many requests, no finding.
+    assert_eq!(became(before, after), Became::Same);
+    assert_eq!(became(before_again, without), Became::Gone);
+}
+
 /// Equal requests at other times: in the first run the survivors grow with time and allocations, in
 /// the second all are old when the run ends.
 #[test]

@@ -6,9 +6,12 @@ use crate::run::Figure;
 use heaplab_text::words::{bytes, count, percent, plural};
 use serde::Serialize;
 
-/// Of one run a side, a difference below this share is not called one: nothing is known of what
-/// runs differ by, and hardly two are the same to the byte.
+/// Where the spread of the runs is not known well, a difference below this share is not called one:
+/// hardly two runs are the same to the byte.
 const SMALL: f64 = 0.001;
+/// The spread of the runs is known well with this confidence: from three runs a side on. Two equal
+/// programs differ in all of two runs a side by chance one time in three.
+const WELL_KNOWN: f64 = 0.89;
 /// Functions that are named as the reason.
 const REASONS_MAX: usize = 3;
 /// The named functions must explain this share of the difference.
@@ -43,7 +46,8 @@ pub(crate) fn verdict(of: &Comparison) -> Verdict {
         of.figures.iter().find(|row| row.figure == wanted).map(|row| row.change).unwrap_or_default()
     };
     let live = figure(Figure::LiveBytes);
-    let outcome = outcome(&live, of.confidence.is_some());
+    let is_known = of.confidence.is_some_and(|confidence| confidence > WELL_KNOWN);
+    let outcome = outcome(&live, is_known);
     let mut sentences = vec![first(of, &live, outcome)];
     if let Some(kept) = kept(of, &live, &figure(Figure::EndBytes)) {
         if outcome == Outcome::Same {
@@ -61,8 +65,8 @@ pub(crate) fn verdict(of: &Comparison) -> Verdict {
     Verdict { outcome, sentences }
 }
 
-/// The kind of a change of live bytes, with or without a known spread of runs.
-pub(crate) fn outcome(live: &Change, spread_is_known: bool) -> Outcome {
+/// The kind of a change of live bytes, with or without a well known spread of runs.
+fn outcome(live: &Change, spread_is_known: bool) -> Outcome {
     let is_small = !spread_is_known && live.share().is_some_and(|share| share.abs() < SMALL);
     match live.difference {
         _ if is_small || !live.is_beyond_spread() => Outcome::Same,
@@ -109,7 +113,7 @@ fn first(of: &Comparison, live: &Change, outcome: Outcome) -> String {
         Outcome::Same if live.difference == 0 && live.low == live.high => {
             return format!("No difference: before and after need {} {at}.", bytes(live.before));
         }
-        Outcome::Same if of.confidence.is_some() => {
+        Outcome::Same if of.confidence.is_some() && !live.is_beyond_spread() => {
             return format!(
                 "No difference {at} beyond what runs differ by themselves: {} before, {} after, a difference of {} to {}.",
                 bytes(live.before),
