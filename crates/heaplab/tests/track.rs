@@ -158,6 +158,11 @@ fn a_step_has_its_commit_and_what_fails_is_a_gap() {
     assert!(page.status.success(), "{}", text(&page.stderr));
     let page = fs::read_to_string(project.folder.path().join("history.html")).unwrap();
     assert!(page.contains("commit 6") && page.matches("class=\"gap\"").count() >= 2);
+    for picture in page.split("<svg").skip(1) {
+        let labels = picture.split("text-anchor=\"end\">").skip(1).take(3);
+        let labels: Vec<&str> = labels.filter_map(|label| label.split('<').next()).collect();
+        assert!(labels[0] != labels[1] && labels[1] != labels[2], "{labels:?}");
+    }
 }
 
 #[test]
@@ -176,6 +181,7 @@ fn a_bisection_measures_only_some_and_finds_the_commit() {
     assert!(measured < 12, "{measured}");
     let again = project.heaplab(&["track", "bisect"]);
     assert!(again.status.success(), "{}", text(&again.stderr));
+    assert!(!text(&again.stderr).contains("to measure"), "{}", text(&again.stderr));
     assert!(text(&again.stdout).contains("commit 13"), "{}", text(&again.stdout));
 }
 

@@ -77,7 +77,7 @@ impl Scale {
     fn of(history: &History, series: &Series) -> Scale {
         let least = series.points.iter().map(|point| point.low).fold(f64::INFINITY, f64::min);
         let most = series.points.iter().map(|point| point.high).fold(0.0, f64::max);
-        let margin = ((most - least) * 0.1).max(most * 0.005).max(1.0);
+        let margin = ((most - least) * 0.1).max(most * 0.005).max(2.0);
         let least = (least - margin).max(0.0);
         Scale { commits: history.commits.len(), least, most: most + margin }
     }
