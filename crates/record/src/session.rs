@@ -12,6 +12,7 @@ use crate::diagnose::{self, Obstacle};
 use crate::drain::{Drainer, Lost, Totals};
 use crate::error::RecordError;
 use crate::image::Image;
+use crate::mappings::sampler;
 use crate::python::Frames;
 use crate::signals::Signals;
 use crate::spool::EVENTS_FILE;
@@ -60,8 +61,9 @@ pub struct RecordOptions {
     pub ring_bytes: u32,
     /// A signal that sets a mark; 0: none.
     pub mark_signal: u32,
-    /// Time between two samples of each process's memory; zero: none.
-    pub samples: Duration,
+    /// Time between two checks of each process's memory; zero: none. `None`: often at first and
+    /// then less so, because a program may grow to its peak within its first milliseconds.
+    pub samples: Option<Duration>,
     /// End with the started process, whatever its descendants do.
     pub detach_children: bool,
     /// Record which blocks memory reporters name.
@@ -224,7 +226,7 @@ fn begin<'a>(
     let control = ControlPage::create(&spool, settings)?;
     let programs = spool.join(execs::EXECS_FILE);
     fs::File::create_new(&programs).map_err(RecordError::io("cannot create", &programs))?;
-    if !options.samples.is_zero() {
+    if options.samples != Some(Duration::ZERO) {
         control.ask_for_memory();
     }
     if options.reports {
@@ -318,8 +320,8 @@ impl Session<'_> {
             rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()
         });
         let mut turn = TURN.0;
-        let now = Instant::now();
-        let (mut housekeeping, mut sampling, mut showing) = (now, now, now);
+        let began = Instant::now();
+        let (mut housekeeping, mut sampling, mut showing) = (began, began, began);
         loop {
             let may_have_ended = self.wait(turn, descriptor.as_ref());
             self.ending_signals +=
@@ -351,14 +353,16 @@ impl Session<'_> {
                     self.stop(&error);
                 }
             }
-            if !self.options.samples.is_zero()
+            if self.options.samples != Some(Duration::ZERO)
                 && now >= sampling
                 && self.drainer.living().next().is_some()
             {
-                sampling = now + self.options.samples;
                 if let Err(error) = self.sample() {
                     self.stop(&error);
                 }
+                let processes = self.drainer.living().count();
+                let pause = || sampler::until_next_check(now - began, processes);
+                sampling = now + self.options.samples.unwrap_or_else(pause);
             }
             if now >= showing {
                 showing = now + Duration::from_millis(200);

@@ -108,7 +108,7 @@ fn a_disk_that_takes_no_block_leaves_what_rings_hold() {
     let mut options = options(folder.path(), &[&program, &counts, &"1000000"]);
     // Room for the first notes; a ring is emptied into larger blocks.
     options.spool_limit_bytes = Some(1500);
-    options.samples = Duration::ZERO;
+    options.samples = Some(Duration::ZERO);
     let recording = record(&options);
     assert!(recording.recorded.cut.is_some(), "{:?}", recording.recorded);
     assert_eq!(recording.recorded.nothing(), None, "{:?}", recording.recorded);
@@ -651,7 +651,7 @@ fn what_begins_on_a_full_disk_runs_as_it_would() {
     let mut options =
         options(disk.0.path(), &[&"sh", &"-c", &script, &family, &threads, &filler, &said]);
     // The rest is for the programs, not for heaplab's notes.
-    options.samples = Duration::ZERO;
+    options.samples = Some(Duration::ZERO);
     let mut told = Vec::new();
     let recorded = session::record(&options, &mut |progress| {
         if let Progress::Missing(text) = progress {
@@ -683,7 +683,8 @@ fn samples_can_be_left_out_and_small_rings_do_with_waiting() {
     let Some(program) = compile(folder.path(), "counting", "cc", &[]) else { return };
     let counts = folder.path().join("counts");
     let mut options = options(folder.path(), &[&program, &counts, &"100000"]);
-    (options.samples, options.ring_bytes, options.stack_depth) = (Duration::ZERO, 64 << 10, 0);
+    (options.samples, options.ring_bytes, options.stack_depth) =
+        (Some(Duration::ZERO), 64 << 10, 0);
     let recording = record(&options);
     assert_eq!(counted_events(&recording.events)[..], counted(&counts)[..5]);
     assert!(recording.tables.samples.is_empty());
@@ -702,7 +703,7 @@ fn a_program_that_switches_huge_pages_off_is_known() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = compile(folder.path(), "no_huge_pages", "cc", &[]) else { return };
     let mut options = options(folder.path(), &[&program]);
-    options.samples = Duration::from_millis(10);
+    options.samples = Some(Duration::from_millis(10));
     assert_eq!(record(&options).meta.without_huge_pages, [0]);
     let folder = tempfile::tempdir().unwrap();
     let other = self::options(folder.path(), &[&"sleep", &"0.1"]);

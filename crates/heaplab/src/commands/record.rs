@@ -65,9 +65,10 @@ pub struct Args {
     /// BUNDLE` lists blocks that no reporter or several reporters name
     #[arg(long, conflicts_with_all = ["node", "jvm_metaspace", "ocaml"])]
     dmd: bool,
-    /// Milliseconds between two checks of each process's resident memory; 0: none
-    #[arg(long, value_name = "MS", default_value_t = 100)]
-    samples: u32,
+    /// Milliseconds between two checks of each process's resident memory; 0: none [default: 5 at
+    /// first, 100 after two seconds]
+    #[arg(long, value_name = "MS")]
+    samples: Option<u32>,
     /// End when the program has ended, even if its descendants still run
     #[arg(long)]
     detach_children: bool,
@@ -135,7 +136,7 @@ fn check(args: &Args) -> Result<()> {
     if args.python.is_some() && args.stack_depth == 0 {
         misasked!("--python puts frames into stacks, of which --stack-depth 0 records none");
     }
-    if args.jvm_memory && args.samples == 0 {
+    if args.jvm_memory && args.samples == Some(0) {
         misasked!("--jvm-memory divides resident memory, which --samples 0 does not read");
     }
     Ok(())
@@ -151,7 +152,7 @@ fn record_malloc(args: &Args, program: &OsStr, output: PathBuf, claim: Claim) ->
         jvm_memory: args.jvm_memory,
         ring_bytes: args.ring_size,
         mark_signal: args.mark_signal.unwrap_or(0),
-        samples: Duration::from_millis(args.samples.into()),
+        samples: args.samples.map(|ms| Duration::from_millis(ms.into())),
         detach_children: args.detach_children,
         reports: args.dmd,
         spool_limit_bytes: args.spool_limit,

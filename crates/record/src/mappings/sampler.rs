@@ -3,7 +3,8 @@
 //! A reading takes the kernel some ms for a program with hundreds of mappings and some 100 MB. So
 //! readings take at most 1 part in `PART_MAX` of the time, and the time between two grows with
 //! their number: a recording of a day has some thousands. A process whose resident bytes have grown
-//! since its last reading is read sooner, so that the largest reading is close to the peak.
+//! since its last reading is read sooner, and one that has outgrown its largest reading at once, so
+//! that the largest reading is close to the peak.
 
 use super::jvm::Asked;
 use super::{Account, FilePart, Reading, pages, smaps};
@@ -16,6 +17,14 @@ use std::time::{Duration, Instant};
 
 /// Reading takes at most this part of the time: one in so many.
 const PART_MAX: u32 = 20;
+/// A process that is larger than its largest reading by this part of it is read at once: some ten
+/// times while it grows tenfold. So the largest reading has most of the peak, where the text names
+/// parts only if it has three quarters.
+const OUTGROWN: u64 = 4;
+/// Shortest and longest time between two checks of all processes.
+const CHECKS: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
+/// Least time between two checks for each process; a check of it takes some 0.1 ms.
+const CHECK: Duration = Duration::from_millis(2);
 /// Interval of readings of a process whose resident bytes do not grow.
 const PAUSE: Duration = Duration::from_secs(1);
 /// The pauses double after this many readings, and again after as many.
@@ -24,6 +33,19 @@ const DOUBLES_AFTER: u32 = 256;
 const GROWTH: (u64, u64) = (256 << 10, 64);
 /// Most threads whose stack pointers are read.
 const THREADS_MAX: usize = 512;
+
+/// Time until the next check of all processes, `so_far` into the recording: a part of the time so
+/// far, because a program may run for milliseconds and have its peak in them.
+pub fn until_next_check(so_far: Duration, processes: usize) -> Duration {
+    let processes = u32::try_from(processes).unwrap_or(u32::MAX);
+    (so_far / PART_MAX).max(CHECK.saturating_mul(processes)).clamp(CHECKS.0, CHECKS.1)
+}
+
+/// Of this thread. On a busy machine a reading waits for a processor, which costs nobody anything.
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
 
 /// The state of one image from its readings.
 #[derive(Debug, Default)]
@@ -35,6 +57,8 @@ struct Followed {
     /// Stack pointers by thread, as last seen.
     stacks: HashMap<u32, u64>,
     bytes: u64,
+    /// Of the largest reading.
+    largest_bytes: u64,
     readings: u32,
     next: Option<(Instant, Instant)>,
 }
@@ -83,15 +107,19 @@ impl Sampler {
         let began = Instant::now();
         let grown = GROWTH.0.max(followed.bytes / GROWTH.1);
         let has_grown = resident_bytes > followed.bytes.saturating_add(grown);
-        let is_due = followed
-            .next
-            .is_none_or(|(if_grown, anyway)| began >= if has_grown { if_grown } else { anyway });
+        let outgrown = GROWTH.0.max(followed.largest_bytes / OUTGROWN);
+        let has_outgrown = resident_bytes > followed.largest_bytes.saturating_add(outgrown);
+        let is_due = has_outgrown
+            || followed.next.is_none_or(|(if_grown, anyway)| {
+                began >= if has_grown { if_grown } else { anyway }
+            });
         if !is_due {
             return None;
         }
         let counter = clock::counter();
+        let before = processor_time();
         let reading = followed.take(key.0, spool);
-        let took = began.elapsed();
+        let took = processor_time().saturating_sub(before);
         followed.readings += 1;
         let doublings = (followed.readings / DOUBLES_AFTER).min(16);
         let pause = took * PART_MAX;
@@ -99,6 +127,7 @@ impl Sampler {
             began + pause.max(Duration::from_millis(1) * ((1 << doublings) - 1)),
             began + pause.max(PAUSE * (1 << doublings)),
         ));
+        followed.largest_bytes = followed.largest_bytes.max(resident_bytes);
         let reading = reading?;
         followed.bytes = reading.bytes();
         let files = (followed.files != reading.files).then(|| reading.files.clone());

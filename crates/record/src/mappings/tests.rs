@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use std::time::Duration;
 
 fn mapping(head: &str, resident: u64, anonymous: u64, flags: &str) -> String {
     format!(
@@ -138,4 +139,14 @@ proptest! {
         let reading = smaps::parse(&lines.join("\n"), "/tmp", &[5, u64::MAX]);
         prop_assert!(reading.anonymous.windows(2).all(|rows| rows[0].end <= rows[1].start));
     }
+}
+
+#[test]
+fn checks_are_close_at_first() {
+    let ms = Duration::from_millis;
+    let next = |so_far, processes| sampler::until_next_check(ms(so_far), processes);
+    assert_eq!([0, 50, 100].map(|so_far| next(so_far, 1)), [ms(5); 3]);
+    assert_eq!(next(400, 1), ms(20));
+    assert_eq!([2000, 1 << 40].map(|so_far| next(so_far, 1)), [ms(100); 2]);
+    assert_eq!([10, 1 << 40].map(|processes| next(50, processes)), [ms(20), ms(100)]);
 }

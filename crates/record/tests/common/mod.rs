@@ -53,7 +53,7 @@ pub fn options(folder: &Path, command: &[&dyn AsRef<std::ffi::OsStr>]) -> Record
         jvm_memory: false,
         ring_bytes: 1 << 20,
         mark_signal: 0,
-        samples: Duration::from_millis(20),
+        samples: Some(Duration::from_millis(20)),
         detach_children: false,
         reports: false,
         spool_limit_bytes: None,
