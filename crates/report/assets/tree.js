@@ -152,7 +152,12 @@ function derived(page, paths, entries, { view, focus, hides, threads }) {
     }
     return numbers.get(key);
   };
-  const moduleOf = (frame) => (frame < 0 ? frame : numberOf(page.frames[frame].module || '(no module)', page.frames[frame].module));
+  // Code that an interpreter runs or a program makes has no module, but perhaps a file of source.
+  const moduleOf = (frame) => {
+    if (frame < 0) return frame;
+    const { module, place } = page.frames[frame];
+    return numberOf(module || place.replace(/:\d+$/, '') || '(no module)', module);
+  };
   const ways = {
     down: (path) => path,
     up: (path) => [...path].reverse(),

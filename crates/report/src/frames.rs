@@ -18,7 +18,7 @@ pub fn label(tables: &Tables, frame: u32) -> String {
     let mut label = tables.frame_label(frame);
     if let Some(frame) = tables.frames.get(frame as usize) {
         if let Some(file) = frame.file.as_deref().filter(|_| frame.line > 0) {
-            let file = file.rsplit('/').next().unwrap_or(file);
+            let file = source_name(file);
             label.push_str(&format!("  {file}:{}", frame.line));
         } else if let (Some(_), Some(module)) =
             (&frame.function, frame.module.and_then(|module| tables.modules.get(module as usize)))
@@ -28,6 +28,18 @@ pub fn label(tables: &Tables, frame: u32) -> String {
         }
     }
     label
+}
+
+/// A file of source without its folders; with the last one if every package has such a file.
+pub(crate) fn source_name(path: &str) -> &str {
+    let folder = path.rfind('/');
+    let name = &path[folder.map_or(0, |at| at + 1)..];
+    match folder {
+        Some(at) if ["__init__.py", "__main__.py", "index.js", "mod.rs"].contains(&name) => {
+            &path[path[..at].rfind('/').map_or(0, |before| before + 1)..]
+        }
+        _ => name,
+    }
 }
 
 #[cfg(test)]
@@ -47,6 +59,13 @@ mod tests {
             stacks: std::iter::once(StackNode::default()).chain(nodes).collect(),
             ..Tables::default()
         }
+    }
+
+    #[test]
+    fn a_name_that_every_package_has_is_told_with_its_folder() {
+        let names = ["/lib/json/__init__.py", "json/mod.rs", "/mod.rs", "mod.rs", "a/encoder.py"];
+        let short = ["json/__init__.py", "json/mod.rs", "/mod.rs", "mod.rs", "encoder.py"];
+        assert_eq!(names.map(source_name), short);
     }
 
     #[test]

@@ -41,7 +41,7 @@ fn the_page_shows_what_it_should_in_chromium() {
     write("sqlite", &page, ranges);
     let status = Command::new("node")
         .args(["--test", "--test-reporter=spec"])
-        .args([tests.join("names.test.mjs"), tests.join("page.test.mjs")])
+        .args(["names", "tree", "page"].map(|name| tests.join(format!("{name}.test.mjs"))))
         .env("HEAPLAB_PAGES", folder.path())
         .status();
     assert!(status.expect("node starts").success(), "the browser saw something else: see above");

@@ -70,7 +70,7 @@ fn place_of(tables: &Tables, row: u32, with_line: bool) -> model::Frame {
     let module =
         frame.and_then(|frame| frame.module).and_then(|module| tables.modules.get(module as usize));
     let place = frame.and_then(|frame| {
-        let file = file_name(frame.file.as_ref()?);
+        let file = crate::frames::source_name(frame.file.as_ref()?);
         Some(if with_line { format!("{file}:{}", frame.line) } else { file.to_owned() })
     });
     model::Frame {
