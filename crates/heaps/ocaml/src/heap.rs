@@ -1,9 +1,7 @@
 //! The heap: births, stores, and the start of the collector's work.
 //!
-//! Source: `minor_gc.c` (`caml_gc_dispatch`, `caml_alloc_small_dispatch`, `caml_empty_minor_heap`),
-//! `memory.c` (`caml_alloc_shr`, `caml_modify`, `expand_heap`), `major_gc.c`
-//! (`caml_major_collection_slice`, `caml_finish_major_cycle`), `gc_ctrl.c` (requests of the
-//! program).
+//! Source: `minor_gc.c` (`caml_gc_dispatch`, `caml_alloc_small_dispatch`), `memory.c`
+//! (`caml_alloc_shr`, `caml_modify`, `expand_heap`), `gc_ctrl.c` (requests of the program).
 //!
 //! Objects of at most 256 words are born in the minor heap, larger ones in the major heap. An
 //! object has its bytes rounded up to words, one at least. OCaml aligns to words only, so the heap
@@ -11,30 +9,25 @@
 //! keeps them alive. So an object in its slot lives even if it is no root.
 
 use crate::block::{
-    Address, BLACK, NULL, WHITE, copy_apart, field, fields_header, header, header_at, is_block,
-    load, store, words_of,
+    Address, BLACK, NULL, WHITE, field, fields_header, header, is_block, load, store,
 };
 use crate::chunk::Chunks;
+use crate::cycle::Cycle;
 use crate::facts::{CHUNK_WORDS_MIN, IMMEDIATE, STRING_TAG, WORD_BYTES, YOUNG_WORDS_MAX};
 use crate::fit::{Cut, FreeSet};
 use crate::log::{Counters, Phase, Slice};
 use crate::mark::Marker;
 use crate::minor::Minor;
-use crate::pacing::{self, Pacing};
+use crate::pacing::Pacing;
 use crate::program::{Program, slot_fields};
 use crate::spec::Spec;
 use crate::strategy::Strategy;
 use crate::sweep::Sweeper;
 use heaplab_address_space::Error;
-use heaplab_heap::{
-    Ask, Birth, Collected, Collection, CollectorLog, OutOfMemory, SpaceState, Work, World, prefetch,
-};
+use heaplab_heap::{Ask, Birth, Collected, Collection, CollectorLog, OutOfMemory, World, prefetch};
 use std::num::NonZero;
 use std::ptr::NonNull;
 use std::time::Instant;
-
-/// Distance in the remembered set, in entries, at which a minor collection prefetches slots.
-const PREFETCH_SLOTS: usize = 16;
 
 /// The address of a block's first field.
 type Block = NonZero<Address>;
@@ -57,31 +50,17 @@ pub struct OCaml {
     /// Free words when the last sweep began.
     pub(crate) free_words_at_sweep: usize,
     /// Blocks of the major heap are allocated black from this address on.
-    black_from: Address,
+    pub(crate) black_from: Address,
     /// Words of the last chunk requested from the system.
     refused_words: usize,
-    minor_requested: bool,
-    slice_requested: bool,
-    births: u64,
-    born_bytes: u64,
-    slices: Vec<Slice>,
-    collections: Vec<Collection>,
-    measures_pauses: bool,
-    pause_ns: u64,
-}
-
-/// A cycle of the major collector.
-#[derive(Debug, Default)]
-pub(crate) struct Cycle {
-    cause: &'static str,
-    before: SpaceState,
-    /// Words of the heap when it began.
-    pub heap_words: usize,
-    promoted_objects: u64,
-    promoted_words: u64,
-    /// Blocks that a compaction moved.
-    pub moved: u64,
-    pub moved_words: u64,
+    pub(crate) minor_requested: bool,
+    pub(crate) slice_requested: bool,
+    pub(crate) births: u64,
+    pub(crate) born_bytes: u64,
+    pub(crate) slices: Vec<Slice>,
+    pub(crate) collections: Vec<Collection>,
+    pub(crate) measures_pauses: bool,
+    pub(crate) pause_ns: u64,
 }
 
 /// The system or the limit gives no more memory; holds the words of the request.
@@ -228,7 +207,7 @@ impl OCaml {
 
     /// Allocates the program's slots.
     #[cold]
-    fn begin<W: World>(&mut self, world: &mut W) -> Result<(), Full> {
+    pub(crate) fn begin<W: World>(&mut self, world: &mut W) -> Result<(), Full> {
         let count = slot_fields(world.slots());
         let slots = self.allocate_major(count, fields_header(count, WHITE));
         let slots = slots.ok_or_else(|| self.full())?.get();
@@ -275,7 +254,7 @@ impl OCaml {
     /// Allocates a block of the major heap, which grows if no free block is large enough. A
     /// function of its own, as in the runtime, so that a profiler can tell it apart.
     #[inline(never)]
-    fn allocate_major(&mut self, fields: usize, header: usize) -> Option<Block> {
+    pub(crate) fn allocate_major(&mut self, fields: usize, header: usize) -> Option<Block> {
         let at = match self.free.allocate(fields) {
             Some(at) => at.get(),
             None => self.expand(fields)?.get(),
@@ -306,23 +285,13 @@ impl OCaml {
 
     /// The error for the last block: the major heap had no room and may not grow.
     #[cold]
-    fn full(&self) -> Full {
+    pub(crate) fn full(&self) -> Full {
         Full(self.refused_words)
-    }
-
-    /// Sets the address from which new blocks are black: the lowest one while blocks are marked,
-    /// the sweeper's place while it sweeps, and none between two cycles.
-    fn phase_has_moved(&mut self) {
-        self.black_from = match self.phase {
-            Phase::Mark => 0,
-            Phase::Sweep => self.free.shared.sweep_at,
-            Phase::Idle => Address::MAX,
-        };
     }
 
     /// Runs the requested work that has not run.
     #[inline(always)]
-    fn process_pending<W: World>(&mut self, world: &mut W) -> Result<(), Full> {
+    pub(crate) fn process_pending<W: World>(&mut self, world: &mut W) -> Result<(), Full> {
         if self.minor_requested || self.slice_requested { self.dispatch(world) } else { Ok(()) }
     }
 
@@ -347,231 +316,6 @@ impl OCaml {
             self.slice_requested = false;
             self.minor.trigger = self.minor.range.start;
             self.slice(world)?;
-        }
-        if let Some(began) = began {
-            self.pause_ns += began.elapsed().as_nanos() as u64;
-        }
-        Ok(())
-    }
-
-    /// A minor collection, unless the minor heap is empty: live blocks move to the major heap, in
-    /// the order in which the slots were written.
-    #[inline(never)]
-    pub(crate) fn empty_minor_heap<W: World>(&mut self, world: &mut W) -> Result<(), Full> {
-        if self.minor.at == self.minor.range.end {
-            return Ok(());
-        }
-        let before = self.pacing.allocated_words;
-        self.promote_arguments()?;
-        for nth in 0..self.minor.remembered.len() {
-            let slot = self.minor.remembered[nth];
-            if let Some(ahead) = self.minor.remembered.get(nth + PREFETCH_SLOTS) {
-                self.ahead(*ahead as usize);
-            }
-            let at = field(self.program.slots, slot as usize);
-            let block = load(at);
-            if is_block(block) && self.minor.has(block) {
-                let header = header_at(block);
-                let words = words_of(header);
-                let Some(to) = self.allocate_major(words - 1, header) else {
-                    // Moved blocks stay moved; the rest stays, and the next birth tries again.
-                    self.minor.remembered.drain(..nth);
-                    self.minor.entries = self.minor.remembered.len();
-                    self.minor_requested = true;
-                    self.counts.promoted_words += (self.pacing.allocated_words - before) as u64;
-                    return Err(self.full());
-                };
-                copy_apart(block, to.get(), words - 1);
-                store(at, to.get());
-                if let Some(address) = NonNull::new(to.get() as *mut u8) {
-                    world.moved(slot, address);
-                }
-                self.cycle.promoted_objects += 1;
-            }
-        }
-        let promoted = (self.pacing.allocated_words - before) as u64;
-        self.counts.promoted_words += promoted;
-        self.cycle.promoted_words += promoted;
-        let used = self.minor.used_words();
-        self.counts.minor_words += used as u64;
-        self.pacing.clock += used as f64 / self.minor.words() as f64;
-        self.minor.at = self.minor.range.end;
-        self.minor.remembered.clear();
-        self.minor.entries = 0;
-        self.counts.minor_collections += 1;
-        Ok(())
-    }
-
-    /// The arguments are global roots and come before the remembered set.
-    #[inline(always)]
-    fn promote_arguments(&mut self) -> Result<(), Full> {
-        if !self.minor.has(self.program.arguments) {
-            return Ok(());
-        }
-        let array = self.allocate_major(1, header(1, crate::facts::FIELDS_TAG, WHITE));
-        let array = array.ok_or_else(|| self.full())?.get();
-        let string = self.allocate_major(1, header(1, STRING_TAG, WHITE));
-        let string = string.ok_or_else(|| self.full())?.get();
-        store(string, load(self.program.argument));
-        store(array, string);
-        (self.program.arguments, self.program.argument) = (array, string);
-        Ok(())
-    }
-
-    /// A slice of the major collector, on its own.
-    fn slice<W: World>(&mut self, world: &mut W) -> Result<(), Full> {
-        let (heap_words, overhead) = (self.chunks.words, self.spec.space_overhead);
-        let allocated_words = self.pacing.allocated_words;
-        let part = self.pacing.begin(heap_words, overhead);
-        let computed_work = match self.phase {
-            Phase::Idle => 0,
-            Phase::Mark => pacing::mark_work(part.filtered, heap_words, overhead),
-            Phase::Sweep => pacing::sweep_work(part.filtered, heap_words),
-        };
-        self.slices.push(Slice {
-            births: self.births,
-            phase: self.phase,
-            heap_words,
-            allocated_words,
-            p: part.raw,
-            backlog: self.pacing.backlog,
-            filtered_p: part.filtered,
-            computed_work,
-        });
-        match self.phase {
-            Phase::Idle => {
-                if self.minor.at == self.minor.range.end {
-                    self.start_cycle("pacing");
-                }
-                self.pacing.give_back(part.filtered);
-            }
-            Phase::Mark => self.mark(computed_work),
-            Phase::Sweep => {
-                self.sweep(computed_work);
-                if self.phase == Phase::Idle {
-                    self.compact_maybe(world, self.cycle_overhead())?;
-                }
-            }
-        }
-        self.counts.major_words += std::mem::take(&mut self.pacing.allocated_words) as u64;
-        Ok(())
-    }
-
-    fn start_cycle(&mut self, cause: &'static str) {
-        debug_assert!(self.marker.is_idle());
-        self.marker.words = 0;
-        self.cycle = Cycle {
-            cause,
-            before: self.space(),
-            heap_words: self.chunks.words,
-            ..Cycle::default()
-        };
-        for root in [self.program.slots, self.program.newborn, self.program.arguments] {
-            if root != NULL {
-                self.darken(root);
-            }
-        }
-        self.phase = Phase::Mark;
-        self.phase_has_moved();
-    }
-
-    fn mark(&mut self, work: i64) {
-        if self.mark_slice(work) {
-            self.init_sweep();
-            self.phase = Phase::Sweep;
-            self.phase_has_moved();
-        }
-    }
-
-    fn sweep(&mut self, work: i64) {
-        let ended = self.sweep_slice(work);
-        if ended {
-            self.phase = Phase::Idle;
-        }
-        self.phase_has_moved();
-        if ended {
-            self.counts.major_collections += 1;
-            self.minor_requested = true;
-            self.record_cycle();
-        }
-    }
-
-    fn record_cycle(&mut self) {
-        let (alive, alive_words) = self.sweeper.alive;
-        let Cycle { cause, before, promoted_objects, promoted_words, moved, moved_words, .. } =
-            self.cycle;
-        let bytes = |words: u64| words * WORD_BYTES as u64;
-        self.collections.push(Collection {
-            kind: "major".into(),
-            cause: cause.into(),
-            births: self.births,
-            born_bytes: self.born_bytes,
-            before,
-            after: self.space(),
-            work: Some(Work {
-                marked_objects: alive,
-                marked_bytes: bytes(alive_words),
-                moved_objects: moved + promoted_objects,
-                moved_bytes: bytes(moved_words + promoted_words),
-                promoted_objects,
-                promoted_bytes: bytes(promoted_words),
-                ..Work::default()
-            }),
-            pause_ns: self.measures_pauses.then(|| std::mem::take(&mut self.pause_ns)),
-            ..Collection::default()
-        });
-    }
-
-    fn space(&self) -> SpaceState {
-        let (words, free) = (self.chunks.words as u64, self.free.shared.free_words as u64);
-        let bytes = WORD_BYTES as u64;
-        SpaceState {
-            used_bytes: (words - free) * bytes,
-            available_bytes: free * bytes,
-            committed_bytes: words * bytes,
-            waste_bytes: Some(0),
-        }
-    }
-
-    /// Ends the running cycle, or runs a whole one.
-    pub(crate) fn finish_cycle(&mut self, cause: &'static str) {
-        if self.phase == Phase::Idle {
-            self.pacing.backlog = 0.0;
-            self.start_cycle(cause);
-        }
-        while self.phase == Phase::Mark {
-            self.mark(i64::MAX);
-        }
-        while self.phase == Phase::Sweep {
-            self.sweep(i64::MAX);
-        }
-        self.counts.major_words += std::mem::take(&mut self.pacing.allocated_words) as u64;
-    }
-
-    /// `Gc.full_major`, or `Gc.compact`.
-    fn full_major<W: World>(&mut self, world: &mut W, compact: bool) -> Result<(), Full> {
-        if self.program.slots == NULL {
-            self.begin(world)?;
-        }
-        let began = self.measures_pauses.then(Instant::now);
-        let cause = if compact { "compact" } else { "forced" };
-        let before = self.space();
-        self.empty_minor_heap(world)?;
-        self.finish_cycle(cause);
-        self.process_pending(world)?;
-        self.empty_minor_heap(world)?;
-        self.finish_cycle(cause);
-        self.counts.forced_major_collections += 1;
-        if compact || self.free_overhead().min(999_999.0) >= self.spec.max_overhead as f64 {
-            self.compact_heap(world);
-        }
-        self.process_pending(world)?;
-        // A request ends the running cycle and then runs a whole one. That one stands for the
-        // request: from the heap as the program left it to the heap as the program gets it back,
-        // compacted or not.
-        let after = self.space();
-        if let Some(last) = self.collections.last_mut() {
-            *last = Collection { cause: cause.into(), before, after, ..std::mem::take(last) };
         }
         if let Some(began) = began {
             self.pause_ns += began.elapsed().as_nanos() as u64;

@@ -19,7 +19,8 @@
 //! - [`facts`]: the runtime's constants; [`strategy`]: the differences between versions, as data.
 //! - `block`, `chunk`: words, and chunks of the major heap; `placement`, `malloc`: their addresses.
 //! - `ordered`, `next_fit`, `first_fit`, `best_fit`, `splay`: the free lists.
-//! - `minor`, `pacing`, `mark`, `prefetch`, `sweep`, `compact`: the collector, a file a mechanism.
+//! - `minor`, `cycle`, `pacing`, `mark`, `prefetch`, `sweep`, `compact`: the collector, a file a
+//!   mechanism.
 //! - [`heap`]: the heap; [`log`]: its record of each slice; `check`: its invariants.
 //!
 //! ```
@@ -38,6 +39,7 @@ mod block;
 mod check;
 mod chunk;
 mod compact;
+mod cycle;
 pub mod facts;
 mod family;
 mod first_fit;
