@@ -4,27 +4,28 @@
 //! when an eighth is full, or when a record has waited a while, and not at every turn: blocks
 //! become large and the drainer cheap.
 
+mod live_estimate;
+mod tracked;
+
 use crate::clock;
 use crate::discover::{self, Arrivals};
-use crate::image::{Image, ImageDamage};
 use crate::mappings::sampler::Sampler;
 use crate::proc_fs::{self, Memory};
-use crate::ring::{self, Change, Parsed, Part, ProcessFile, Ring};
+use crate::ring::{self, Parsed, Part};
 use crate::session;
 use crate::spool::block::RingId;
 use crate::spool::note::{How, Note};
 use crate::spool::reader::Index;
 use crate::spool::record::Encoder;
 use crate::spool::writer::SpoolWriter;
-use hashbrown::HashMap;
-use rustix::fs::FallocateFlags;
+use live_estimate::LiveEstimate;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::fs::{self, File};
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
+use tracked::{Holders, Tracked, TrackedRing, runs_still};
 
 /// Payload bytes at which a block is written.
 const BLOCK_BYTES: usize = 64 * 1024;
@@ -35,11 +36,6 @@ const FILL_PART: u64 = 8;
 const COPY_WORDS: usize = 512;
 /// Longest wait of a record in a ring.
 const WAIT_MAX: Duration = Duration::from_millis(100);
-/// Bytes of a first ring that stay in its process's file, which lives until the recording is
-/// finished.
-const LEFT_BYTES: u64 = 64 << 10;
-/// Live bytes are estimated from one address in this many.
-const LIVE_SAMPLE: u64 = 64;
 
 /// Figures of a running recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,214 +48,6 @@ pub struct Totals {
     pub spool_bytes: u64,
     /// Process images seen.
     pub images: u64,
-}
-
-#[derive(Debug)]
-struct TrackedRing {
-    id: RingId,
-    ring: Ring,
-    waiting_since: Option<Instant>,
-    damaged: bool,
-}
-
-impl TrackedRing {
-    fn is_waiting(&self) -> bool {
-        [Part::Main, Part::Nested].into_iter().any(|part| self.ring.fill(part).0 > 0)
-    }
-}
-
-#[derive(Debug)]
-struct Tracked {
-    file: ProcessFile,
-    start_ticks: u64,
-    rings: Vec<TrackedRing>,
-    /// Number of the next ring to open.
-    next_ring: u32,
-    /// Its count of rings cannot be believed.
-    is_misled: bool,
-    /// Rings that cannot be opened.
-    unread: Vec<u32>,
-    /// It has stopped recording.
-    cut: bool,
-    /// A look has confirmed that its number is its process's.
-    seen: bool,
-    /// Time of opening its file.
-    since: Instant,
-}
-
-impl Tracked {
-    fn new(file: ProcessFile, start_ticks: u64) -> Tracked {
-        Tracked {
-            file,
-            start_ticks,
-            rings: Vec::new(),
-            next_ring: 0,
-            is_misled: false,
-            unread: Vec::new(),
-            cut: false,
-            seen: false,
-            since: Instant::now(),
-        }
-    }
-
-    /// Whether the image's process runs. An unconfirmed number may mean that the process ended
-    /// before anybody looked. But the process may also live in a namespace where it has another
-    /// number (a container's), or be invisible (hidepid).
-    fn runs(&mut self, key: (u32, u32), holders: &mut Holders) -> bool {
-        if runs_still(key, self.start_ticks) {
-            self.seen = true;
-            return true;
-        }
-        if proc_fs::Stat::read(key.0).is_none() && proc_fs::exists(key.0) {
-            return true;
-        }
-        !self.seen && !self.file.exited() && holders.may_hold(key, self.since)
-    }
-
-    /// Opens the image's process file; `None` while the target is making it. The error says why
-    /// nothing of it can be read.
-    fn open(spool: &Path, key: (u32, u32)) -> Result<Option<Tracked>, String> {
-        let opened = ProcessFile::open(&discover::process_path(spool, key))
-            .map_err(|error| error.to_string())?;
-        let Some(file) = opened else { return Ok(None) };
-        match Image::parse(&file.header(), &[]) {
-            Ok(image) => Ok(Some(Tracked::new(file, image.start_ticks))),
-            Err(ImageDamage::Unfinished) => Ok(None),
-            Err(damage) => Err(damage.to_string()),
-        }
-    }
-
-    /// Opens the rings that the image has made since; returns the failures. The count of rings lies
-    /// where the program can write. A missing ring proves the count wrong; from then on the folder
-    /// is listed, so that no thread waits for ever for a ring that nobody empties.
-    fn open_rings(&mut self, spool: &Path, key: (u32, u32)) -> Vec<String> {
-        let (mut losses, count) = (Vec::new(), self.file.ring_count().min(discover::RINGS_MAX));
-        while self.next_ring < count && !self.is_misled {
-            let (path, at) = discover::ring_place(spool, key, self.next_ring);
-            let opened =
-                if self.next_ring == 0 { self.file.first_ring() } else { Ring::open(&path, at) };
-            match opened {
-                Ok(None) => return losses,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    let (pid, seq) = key;
-                    losses.push(format!(
-                        "the program overwrote the number of rings of process {pid} (image {seq}) with {count}"
-                    ));
-                    self.is_misled = true;
-                }
-                opened => {
-                    losses.extend(self.follow(spool, key, self.next_ring, opened));
-                    self.next_ring += 1;
-                }
-            }
-        }
-        let numbers = if self.is_misled {
-            discover::ring_numbers(spool, key).unwrap_or_default()
-        } else {
-            Vec::new()
-        };
-        for number in
-            numbers.into_iter().filter(|number| *number >= self.next_ring).collect::<Vec<u32>>()
-        {
-            if self.rings.iter().all(|ring| ring.id.ring != number)
-                && !self.unread.contains(&number)
-            {
-                let (path, at) = discover::ring_place(spool, key, number);
-                let opened = Ring::open(&path, at);
-                losses.extend(self.follow(spool, key, number, opened));
-            }
-        }
-        losses
-    }
-
-    /// Why it stopped recording; only the first time.
-    fn newly_cut(&mut self) -> Option<u32> {
-        let cut = self.file.cut();
-        cut.filter(|_| !std::mem::replace(&mut self.cut, true))
-    }
-
-    /// Empties the ring from now on, or reports that it cannot.
-    fn follow(
-        &mut self,
-        spool: &Path,
-        (pid, seq): (u32, u32),
-        number: u32,
-        opened: io::Result<Option<Ring>>,
-    ) -> Option<String> {
-        match opened {
-            Ok(None) => None,
-            Ok(Some(ring)) => {
-                let id = RingId { pid, seq, ring: number, nested: false };
-                self.rings.push(TrackedRing { id, ring, waiting_since: None, damaged: false });
-                None
-            }
-            Err(error) => {
-                self.unread.push(number);
-                discover::leave_unread(spool, (pid, seq));
-                let path = discover::ring_place(spool, (pid, seq), number).0;
-                Some(format!(
-                    "the ring {} cannot be read: {error}; the recording of process {pid} ends when this ring is full",
-                    path.display()
-                ))
-            }
-        }
-    }
-
-    /// Gives the disk space of its rings back; they are empty and stay empty.
-    fn remove_rings(&self, spool: &Path, key: (u32, u32)) {
-        let of_others = self
-            .rings
-            .iter()
-            .map(|ring| ring.id.ring)
-            .filter(|ring| *ring >= self.next_ring.max(1));
-        for number in (1..self.next_ring).chain(of_others) {
-            let _ = fs::remove_file(discover::ring_place(spool, key, number).0);
-        }
-        let Some(TrackedRing { ring, .. }) = self.rings.iter().find(|ring| ring.id.ring == 0)
-        else {
-            return;
-        };
-        let used = |part| (ring.position(part).saturating_mul(8)).min(ring.data(part).1);
-        if used(Part::Main) + used(Part::Nested) <= LEFT_BYTES {
-            return;
-        }
-        // A hole instead of a shorter file: a child of vfork may still write for its parent.
-        let Ok(file) = File::options().write(true).open(discover::process_path(spool, key)) else {
-            return;
-        };
-        for part in [Part::Main, Part::Nested] {
-            let (offset, bytes) = ring.data(part);
-            let _ = rustix::fs::fallocate(
-                &file,
-                FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
-                offset,
-                bytes,
-            );
-        }
-    }
-}
-
-/// Time between two looks at all processes' mappings, which are slow to read.
-const HOLDERS_EVERY: Duration = Duration::from_secs(1);
-
-/// Images with files that some process has mapped.
-#[derive(Debug)]
-struct Holders {
-    spool: PathBuf,
-    looked: Option<Instant>,
-    found: HashSet<(u32, u32)>,
-}
-
-impl Holders {
-    /// Whether some process has mapped the image's file. Unknown, and thus true, for an image
-    /// opened (`since`) after the last look.
-    fn may_hold(&mut self, key: (u32, u32), since: Instant) -> bool {
-        if self.looked.is_none_or(|at| at.elapsed() >= HOLDERS_EVERY) {
-            self.looked = Some(Instant::now());
-            self.found = discover::mapped_images(&self.spool);
-        }
-        self.found.contains(&key) || self.looked.is_some_and(|at| at < since)
-    }
 }
 
 /// Follows all images of a spool and empties their rings.
@@ -276,9 +64,7 @@ pub struct Drainer {
     /// Images with a noted end.
     done: HashSet<(u32, u32)>,
     totals: Totals,
-    sampled: HashMap<u64, u64>,
-    /// Changes at sampled addresses in the block being written.
-    chosen: Vec<Change>,
+    live: LiveEstimate,
     /// The spool did not take the records of ended images: they are still in their rings.
     left_in_rings: bool,
     /// Processes that stopped recording and why, until taken.
@@ -314,11 +100,10 @@ impl Drainer {
             living: BTreeMap::new(),
             done: HashSet::new(),
             totals: Totals::default(),
-            sampled: HashMap::new(),
-            chosen: Vec::new(),
+            live: LiveEstimate::default(),
             left_in_rings: false,
             cut: Vec::new(),
-            holders: Holders { spool: spool.to_owned(), looked: None, found: HashSet::new() },
+            holders: Holders::of(spool),
             lost: HashSet::new(),
             losses: Vec::new(),
             mappings: Sampler::default(),
@@ -328,6 +113,7 @@ impl Drainer {
     /// The figures so far.
     pub fn totals(&self) -> Totals {
         Totals {
+            live_bytes_estimate: self.live.bytes,
             spool_bytes: self.writer.bytes(),
             images: (self.living.len() + self.done.len()) as u64,
             ..self.totals
@@ -465,7 +251,7 @@ impl Drainer {
     ) -> io::Result<(u64, Parsed)> {
         let (ring, id) = (&tracked.ring, RingId { nested: part == Part::Nested, ..tracked.id });
         let (mut used, mut base, mut events) = (0, 0, 0);
-        self.chosen.clear();
+        self.live.begin_block();
         let parsed = loop {
             let Some(more) = ring.copy(part, begin + used, COPY_WORDS, &mut self.words) else {
                 break Parsed::Damaged;
@@ -480,12 +266,10 @@ impl Drainer {
                 begin + used + self.words.len() as u64,
                 more.min(COPY_WORDS as u64),
             );
-            let chosen = &mut self.chosen;
+            let live = &mut self.live;
             let (taken, parsed) = ring::encode(&self.words, &mut self.encoder, |change| {
                 events += 1;
-                if is_chosen(change.gone) || is_chosen(change.born) {
-                    chosen.push(change);
-                }
+                live.see(change);
             });
             used += taken as u64;
             // Later records wait for the next turn: following a busy program closely would make
@@ -499,9 +283,7 @@ impl Drainer {
         }
         // Only after writing: records that a full disk refused stay in the ring and are read again.
         self.totals.events += events;
-        for change in &self.chosen {
-            follow(change, id.pid, &mut self.totals, &mut self.sampled);
-        }
+        self.live.apply_block(id.pid);
         Ok((used, parsed))
     }
 
@@ -627,45 +409,12 @@ fn all<T>(
     first
 }
 
-/// Whether the image's process runs. An emulator may show its program other ticks than the kernel's
-/// (qemu does); then only a mapping of the image's own file distinguishes the process from another
-/// of its number.
-fn runs_still(key: (u32, u32), start_ticks: u64) -> bool {
-    let has_file =
-        || proc_fs::maps(key.0, format!("/{}-{}.process", key.0, key.1).as_bytes()) == Some(true);
-    let stat = proc_fs::Stat::read(key.0).filter(proc_fs::Stat::runs);
-    stat.is_some_and(|stat| start_ticks == 0 || stat.start_ticks == start_ticks || has_file())
-}
-
 /// The end of a process that is not our child: the kernel's status, until its parent has waited for
 /// it.
 fn how_gone(pid: u32, start_ticks: u64) -> How {
     match proc_fs::wait_status(pid, start_ticks).map(ExitStatus::from_raw) {
         Some(status) => session::how_of(status),
         None => How::Gone,
-    }
-}
-
-/// Whether this address is sampled: one in [`LIVE_SAMPLE`].
-#[inline(always)]
-fn is_chosen(address: u64) -> bool {
-    const { assert!(LIVE_SAMPLE == 1 << (64 - 58)) };
-    (address >> 4).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58 == 0 && address != 0
-}
-
-/// Updates the estimate of live bytes: all changes at sampled addresses, times [`LIVE_SAMPLE`].
-fn follow(change: &Change, pid: u32, totals: &mut Totals, sampled: &mut HashMap<u64, u64>) {
-    let key = |address: u64| address ^ u64::from(pid) << 48;
-    if is_chosen(change.gone)
-        && let Some(size) = sampled.remove(&key(change.gone))
-    {
-        totals.live_bytes_estimate = totals.live_bytes_estimate.saturating_sub(size * LIVE_SAMPLE);
-    }
-    if is_chosen(change.born) {
-        let size = change.size.min(1 << 40);
-        let before = sampled.insert(key(change.born), size).unwrap_or(0);
-        totals.live_bytes_estimate =
-            (totals.live_bytes_estimate + size * LIVE_SAMPLE).saturating_sub(before * LIVE_SAMPLE);
     }
 }
 

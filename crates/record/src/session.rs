@@ -6,25 +6,28 @@
 //! first; heaplab ends when the target does. heaplab ends the recording while processes run on in
 //! two cases: the started process has ended already, or this is the third such signal.
 
+mod begin;
+mod last_program;
+mod recorded;
+
+pub use recorded::Recorded;
+
 use crate::clock;
-use crate::control::{self, ControlPage, Refused, Settings};
+use crate::control::ControlPage;
 use crate::diagnose::{self, Obstacle};
 use crate::drain::{Drainer, Lost, Totals};
 use crate::error::RecordError;
-use crate::image::Image;
 use crate::mappings::sampler;
 use crate::python::Frames;
 use crate::signals::Signals;
-use crate::spool::EVENTS_FILE;
 use crate::spool::note::{How, Note};
-use crate::spool::reader::Index;
-use crate::spool::writer::SpoolWriter;
 use crate::target::PATIENCE;
 use crate::unrecorded::{Unrecorded, Watch};
-use crate::{discover, execs, preload, proc_fs, spawn, unrecorded};
+use crate::{execs, proc_fs, spawn, unrecorded};
+use begin::{begin, prepare};
 use heaplab_preload::layout;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
@@ -33,8 +36,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// Bytes that must be free in the spool's place.
-const FREE_BYTES_MIN: u64 = 64 << 20;
 /// Shortest and longest time between two looks at the rings.
 const TURN: (Duration, Duration) = (Duration::from_micros(500), Duration::from_millis(5));
 /// Time between two looks for ends, new files and clock readings.
@@ -43,7 +44,7 @@ const HOUSEKEEPING: Duration = Duration::from_millis(100);
 /// for a processor.
 const FILE_WAIT: Duration = Duration::from_secs(2);
 
-/// RecordOptions of a recording.
+/// What to record, where, and how much of it.
 #[derive(Clone, Debug)]
 pub struct RecordOptions {
     /// The command line: the program, then its arguments.
@@ -57,7 +58,7 @@ pub struct RecordOptions {
     /// Ask JVMs for the purposes of their memory; needs `samples`.
     pub jvm_memory: bool,
     /// Bytes of a thread's ring: a power of two, at least 64 KiB. A process's first thread has more
-    /// ([`control::first_ring_bytes`]).
+    /// ([`crate::control::first_ring_bytes`]).
     pub ring_bytes: u32,
     /// A signal that sets a mark; 0: none.
     pub mark_signal: u32,
@@ -70,33 +71,6 @@ pub struct RecordOptions {
     pub reports: bool,
     /// Act as if the disk were full once the spool has this many bytes; for tests.
     pub spool_limit_bytes: Option<u64>,
-}
-
-/// A recording's spool, complete or cut.
-#[derive(Clone, Debug)]
-pub struct Recorded {
-    /// How the started process ended; `None`: it runs on.
-    pub status: Option<ExitStatus>,
-    /// Figures of the recording.
-    pub totals: Totals,
-    /// The started process's number.
-    pub pid: u32,
-    /// The spool folder.
-    pub spool: PathBuf,
-    /// Where and why it was cut.
-    pub cut: Option<String>,
-    /// Descendants that ran without the recorder.
-    pub unrecorded: Vec<Unrecorded>,
-    /// Processes and threads that could not be recorded.
-    pub refused: Option<Refused>,
-    /// The obstacle to recording the program or a part of it.
-    pub obstacle: Option<Obstacle>,
-    /// The program's file.
-    pub program: PathBuf,
-    /// The spool's index: finishing need not scan.
-    pub index: Index,
-    /// The spool took no more, and rings hold the remaining records.
-    pub left_in_rings: bool,
 }
 
 /// Reports during the recording, for display.
@@ -140,29 +114,6 @@ fn obstacle_text(program: &Path, obstacle: Option<&Obstacle>) -> Option<String> 
     obstacle.map(|obstacle| format!("{} {obstacle}", program.display()))
 }
 
-/// Checks that the spool can be made and has room.
-fn prepare(spool: &Path) -> Result<(), RecordError> {
-    if control::is_running(spool) {
-        return Err(RecordError::SpoolInUse(spool.to_owned()));
-    }
-    if spool.symlink_metadata().is_ok() {
-        return Err(RecordError::SpoolExists(spool.to_owned()));
-    }
-    fs::create_dir(spool).map_err(RecordError::io("cannot create the spool", spool))?;
-    let place = rustix::fs::statvfs(spool)
-        .map_err(|error| RecordError::io("cannot look at", spool)(error.into()))?;
-    let free_bytes = place.f_bavail.saturating_mul(place.f_frsize);
-    if free_bytes < FREE_BYTES_MIN {
-        let _ = fs::remove_dir(spool);
-        return Err(RecordError::NoSpace {
-            path: spool.to_owned(),
-            free_bytes,
-            needed_bytes: FREE_BYTES_MIN,
-        });
-    }
-    Ok(())
-}
-
 /// Runs the target and records it into the spool.
 pub fn record(
     options: &RecordOptions,
@@ -198,84 +149,6 @@ pub fn record(
     session.obstacle = obstacle;
     session.program = program;
     Ok(session.run(child, progress))
-}
-
-fn begin<'a>(
-    options: &'a RecordOptions,
-    program: &Path,
-    preloads: bool,
-    asan_is_told: bool,
-) -> Result<(Session<'a>, Child), RecordError> {
-    let spool =
-        fs::canonicalize(&options.spool).map_err(RecordError::io("cannot find", &options.spool))?;
-    let events = spool.join(EVENTS_FILE);
-    let object = preload::place(&spool)?;
-    let signals =
-        Signals::take().map_err(RecordError::io("cannot take signals over for", &spool))?;
-    let settings = Settings {
-        stack_depth: options.stack_depth,
-        ring_bytes: options.ring_bytes,
-        first_ring_bytes: control::first_ring_bytes(options.ring_bytes, options.stack_depth),
-        // At least a page, which is 64 KiB on some aarch64 kernels.
-        nested_bytes: (options.ring_bytes / 16)
-            .max(16 * 1024)
-            .max(rustix::param::page_size() as u32),
-        mark_signal: options.mark_signal,
-        flags: options.python.map_or(0, Frames::flags),
-    };
-    let control = ControlPage::create(&spool, settings)?;
-    let programs = spool.join(execs::EXECS_FILE);
-    fs::File::create_new(&programs).map_err(RecordError::io("cannot create", &programs))?;
-    if options.samples != Some(Duration::ZERO) {
-        control.ask_for_memory();
-    }
-    if options.reports {
-        control.ask_for_reports();
-    }
-    let writer = SpoolWriter::create(&events).map_err(RecordError::io("cannot create", &events))?;
-    let mut drainer = Drainer::new(&spool, writer);
-    if let Some(bytes) = options.spool_limit_bytes {
-        drainer.limit(bytes);
-    }
-    drainer.ask_jvms(options.jvm_memory);
-    let began = Note::Began {
-        command: spawn::shown(&options.command),
-        unix_s: clock::unix_s(),
-        writer: format!("heaplab {}", env!("CARGO_PKG_VERSION")),
-    };
-    drainer.note(&began).map_err(RecordError::io("cannot write", &events))?;
-    let how = spawn::Preloading {
-        object: preloads.then_some(object.as_path()),
-        asan_is_told,
-        sets_python: options.python.is_some(),
-        asks_jvms: options.jvm_memory,
-    };
-    let child = spawn::start(program, &options.command, how, &spool, &signals)?;
-    let session = Session {
-        options,
-        control,
-        drainer,
-        signals,
-        watch: Watch::new(child.id(), &spool),
-        spool,
-        pid: child.id(),
-        status: None,
-        stopped: None,
-        ending_signals: 0,
-        unrecorded: Vec::new(),
-        obstacle: None,
-        program: PathBuf::new(),
-        announced: 0,
-        waiting_told: false,
-        stop_told: false,
-        lost_told: false,
-        untold: Vec::new(),
-        refused_told: 0,
-        cut_told: HashSet::new(),
-        awaited: HashMap::new(),
-        last_name: None,
-    };
-    Ok((session, child))
 }
 
 struct Session<'a> {
@@ -543,70 +416,6 @@ impl Session<'_> {
         ));
     }
 
-    /// Reports that the started process became a program without the recorder, too short-lived for
-    /// the watch to see.
-    fn tell_last_program(&mut self) {
-        let images = self.images_of_started();
-        if self.has_told(self.pid) || images.is_empty() {
-            return;
-        }
-        let execs = execs::read(&self.spool);
-        let last = execs.iter().rfind(|exec| exec.pid == self.pid && !exec.is_child);
-        let missed = last.filter(|last| execs::unattached(&execs, &images).contains(last));
-        let (executable, reason) = match (missed, self.other_name(images.values().next_back())) {
-            (Some(exec), _) => (
-                exec.path.clone(),
-                execs::reason(exec, std::env::var_os("PATH").as_deref(), self.control.refused()),
-            ),
-            (None, Some(name)) => (
-                PathBuf::from(name),
-                String::from(
-                    "ran without the recorder (it is static or 32-bit, has another C library such as musl, LD_PRELOAD was taken out of its environment, or it ran as a user who cannot write the spool)",
-                ),
-            ),
-            (None, None) => return,
-        };
-        let missed = Unrecorded { pid: self.pid, executable, reason, is_unread: false };
-        let note = missed.note();
-        self.unrecorded.push(missed);
-        if self.stopped.is_none()
-            && let Err(error) = self.drainer.note(&note)
-        {
-            self.stop(&error);
-        }
-    }
-
-    fn images_of_started(&self) -> BTreeMap<(u32, u32), Image> {
-        let keys = discover::process_files(&self.spool)
-            .unwrap_or_default()
-            .into_iter()
-            .filter(|key| key.0 == self.pid);
-        keys.filter_map(|key| Some((key, discover::read_image(&self.spool, key).ok()?.ok()?)))
-            .collect()
-    }
-
-    /// The started process's name at its end, if it differs from its last image's and that image
-    /// never called exit().
-    fn other_name(&self, image: Option<&Image>) -> Option<String> {
-        let (name, image) = (self.last_name.as_ref()?, image?);
-        // A program's name is the end of the path that started it, which may be a link or a
-        // script's. `env` with options runs another program.
-        let starts_others = image.executable.ends_with(b"/env");
-        let script = image.arguments.iter().skip(1).take(if starts_others { 0 } else { 2 });
-        let words = image.arguments.first().into_iter().chain(script).chain([&image.executable]);
-        let known_as = |path: &Vec<u8>| {
-            let called = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-            called[..called.len().min(15)] == *name.as_bytes()
-        };
-        let is_known = words.into_iter().any(known_as);
-        let normal_end = self.status.is_some_and(|status| status.code().is_some());
-        (image.exit.is_none() && normal_end && !is_known).then(|| name.clone())
-    }
-
-    fn has_told(&self, pid: u32) -> bool {
-        self.unrecorded.iter().any(|unrecorded| unrecorded.pid == pid)
-    }
-
     fn finish(mut self, progress: &mut dyn FnMut(Progress)) -> Recorded {
         self.tell_last_program();
         // Also when the spool takes no more: the ends of its processes are known all the same.
@@ -663,57 +472,4 @@ pub(crate) fn how_of(status: ExitStatus) -> How {
 
 fn elapsed_ns(since_ns: u64) -> u64 {
     clock::ClockReading::now().monotonic_ns.saturating_sub(since_ns)
-}
-
-impl Recorded {
-    /// The obstacle to recording the program, in the words of [`Progress::Obstacle`].
-    pub fn obstacle_text(&self) -> Option<String> {
-        obstacle_text(&self.program, self.obstacle.as_ref())
-    }
-
-    /// Whether everything that ran was recorded: no events then mean no allocations.
-    pub fn is_whole(&self) -> bool {
-        let all_seen =
-            self.obstacle.is_none() && self.refused.is_none() && self.unrecorded.is_empty();
-        all_seen && self.cut.is_none() && self.totals.images > 0
-    }
-
-    /// Why nothing was recorded; `None` if something was.
-    pub fn nothing(&self) -> Option<String> {
-        // Records that the spool did not take are still in the rings, and finishing reads them
-        // there.
-        if self.totals.events > 0 || self.left_in_rings {
-            return None;
-        }
-        let program = self.program.display();
-        let others = || {
-            self.unrecorded.iter().map(|process| {
-                format!(
-                    "{} (process {}) {}",
-                    process.executable.display(),
-                    process.pid,
-                    process.reason
-                )
-            })
-        };
-        if let (None, Some(refused)) = (&self.obstacle, self.refused) {
-            return Some(format!("process {} ({program}) {}", refused.pid, refused.reason()));
-        }
-        Some(match (&self.obstacle, &self.cut) {
-            (Some(obstacle), _) => format!("{program} {obstacle}"),
-            (None, _) if !self.unrecorded.is_empty() => others().collect::<Vec<_>>().join("; "),
-            (None, Some(cut)) => cut.clone(),
-            (None, None) if self.totals.images > 0 => {
-                format!("{program} ended before it allocated anything")
-            }
-            (None, None) => format!(
-                "{program} never loaded the recorder: it ended at once, or its dynamic linker ignored LD_PRELOAD"
-            ),
-        })
-    }
-
-    /// The exit status: the target's, as the shell would show it.
-    pub fn exit_code(&self) -> u8 {
-        self.status.map_or(0, spawn::exit_code)
-    }
 }

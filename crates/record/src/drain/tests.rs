@@ -2,6 +2,7 @@
 
 use super::*;
 use heaplab_preload::layout::{self, ProcessHeader, RingHeader};
+use std::fs::{self, File};
 use std::mem::{offset_of, size_of};
 use std::os::unix::fs::FileExt;
 
