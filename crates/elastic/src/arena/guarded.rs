@@ -10,7 +10,7 @@
 use super::book::{Block, Book, Bytes, POISON, canary, check_canary};
 use super::head::{Chunk, Head, WORD};
 use super::seeds::Seed;
-use super::{Arena, ArenaStatistics, grow, round_up};
+use super::{Arena, ArenaStatistics, chunks, round_up};
 use crate::Error;
 use crate::pool::shards::home;
 use crate::space::Shared;
@@ -171,7 +171,7 @@ impl Arena {
             .wanted_bytes(book.chunks.len(), owned_bytes)
             .min(shared.shape.granule_bytes());
         let room = bytes + if align > WORD { align } else { 0 };
-        let chunk = grow::take_chunk(shared, room, want)?;
+        let chunk = chunks::take_chunk(shared, room, want)?;
         book.put_free(memory_of(shared, &chunk));
         book.chunks.push(chunk);
         Ok(book.find(bytes, align).expect("a new chunk holds what it was taken for"))
@@ -332,7 +332,7 @@ impl Arena {
 fn give_back(shared: &Shared, chunks: impl Iterator<Item = Chunk>) -> usize {
     let give = |chunk: Chunk| {
         let mut held = shared.shards.of(chunk.top - chunk.lines).lock();
-        grow::give(&mut held, &chunk, shared);
+        chunks::give(&mut held, &chunk, shared);
         held.idle_bytes()
     };
     chunks.map(give).max().unwrap_or(0)

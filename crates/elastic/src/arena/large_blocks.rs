@@ -2,11 +2,11 @@
 //! that a trim or the reclaim policy gives its pages back while the arena lives.
 //!
 //! Blocks in shared chunks cannot do that: a chunk is committed from its end down to one line,
-//! without holes. An arena that kept the holes' bounds would have to commit again what it reuses,
+//! without holes. An arena that kept the holes' bounds would have to commit reused bytes again,
 //! and could be refused.
 
 use super::Arena;
-use super::grow::return_and_reclaim;
+use super::chunks::return_and_reclaim;
 use super::head::Chunk;
 use heaplab_buddy::marks::mark;
 use std::ptr::NonNull;

@@ -1,5 +1,5 @@
-//! Arenas. This file is the part that runs at every allocation; [`grow`] is what happens when the
-//! window is used up.
+//! Arenas. This file is the part that runs at every allocation. [`grow`] runs when the window is
+//! used up, and [`chunks`] takes memory from the pool and gives it back.
 //!
 //! Allocation goes downwards, because rounding down to an alignment is one instruction (N.
 //! Fitzgerald, "Always Bump Downwards"), with one comparison: addresses are below 2^63 and sizes at
@@ -8,6 +8,7 @@
 
 mod allocator;
 mod book;
+mod chunks;
 pub mod free_blocks;
 mod grow;
 pub mod guarded;
@@ -338,7 +339,7 @@ impl Drop for Arena {
         let counts = shared.shards.numbered(number);
         let mut last = false;
         let idle_bytes =
-            grow::return_chunks(shared, [current, spare], |shard, held, idle_bytes| {
+            chunks::return_chunks(shared, [current, spare], |shard, held, idle_bytes| {
                 let here = std::ptr::eq(shard, counts) && !shared.may_reclaim(idle_bytes);
                 last = here && held.anchor.end();
                 here
