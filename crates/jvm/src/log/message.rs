@@ -188,18 +188,7 @@ fn calendar(text: &[u8]) -> Option<u64> {
 /// `None`: it begins like a known line and continues differently.
 fn message(text: &[u8]) -> Option<Message<'_>> {
     if let Some(rest) = text.strip_prefix(b"Arena @") {
-        let (arena, rest) = address(rest)?;
-        let rest = rest.strip_prefix(b" (")?;
-        let class = rest.starts_with(b"class ");
-        if !class && !rest.starts_with(b"non-class ") {
-            return None;
-        }
-        let end = memchr::memchr(b')', rest)?;
-        let explicit = rest[..end].ends_with(b" arena");
-        let rest = rest[end + 1..].strip_prefix(b": ")?;
-        let what = arena_message(rest.strip_prefix(b": ").unwrap_or(rest))
-            .unwrap_or(ArenaMessage::Unknown);
-        return Some(Message::Arena { arena, class, explicit, what });
+        return of_arena(rest);
     }
     if let Some(rest) = text.strip_prefix(b"Metaspace::allocate: type ") {
         let (metadata_type, rest) = number(rest)?;
@@ -249,23 +238,42 @@ fn message(text: &[u8]) -> Option<Message<'_>> {
         return Some(Message::Policy(rest.strip_suffix(b" reclaim.").unwrap_or(rest)));
     }
     if let Some(rest) = text.strip_prefix(NOTE) {
-        if let Some(rest) = rest.strip_prefix(b"process ") {
-            return Some(Message::Process(rest));
-        }
-        if rest == b"ended" {
-            return Some(Message::Ended);
-        }
-        let (resident_bytes, rest) = number(rest.strip_prefix(b"memory ")?)?;
-        return Some(Message::Memory {
-            resident_bytes,
-            anonymous_bytes: number(rest.strip_prefix(b" ")?)?.0,
-        });
+        return of_recorder(rest);
     }
     // `SpaceManager` of metaspace.cpp of JDK 9 to 15.
     let is_old = [&b"SpaceManager"[..], b"Metachunk: bottom ", b"Metaspace(): "]
         .iter()
         .any(|start| text.starts_with(start));
     Some(if is_old { Message::Old } else { Message::Other })
+}
+
+/// A line of the recorder, behind [`NOTE`].
+fn of_recorder(rest: &[u8]) -> Option<Message<'_>> {
+    if let Some(rest) = rest.strip_prefix(b"process ") {
+        return Some(Message::Process(rest));
+    }
+    if rest == b"ended" {
+        return Some(Message::Ended);
+    }
+    let (resident_bytes, rest) = number(rest.strip_prefix(b"memory ")?)?;
+    let (anonymous_bytes, _) = number(rest.strip_prefix(b" ")?)?;
+    Some(Message::Memory { resident_bytes, anonymous_bytes })
+}
+
+/// A line of an arena, from the arena's address on.
+fn of_arena(rest: &[u8]) -> Option<Message<'_>> {
+    let (arena, rest) = address(rest)?;
+    let rest = rest.strip_prefix(b" (")?;
+    let class = rest.starts_with(b"class ");
+    if !class && !rest.starts_with(b"non-class ") {
+        return None;
+    }
+    let end = memchr::memchr(b')', rest)?;
+    let explicit = rest[..end].ends_with(b" arena");
+    let rest = rest[end + 1..].strip_prefix(b": ")?;
+    let what =
+        arena_message(rest.strip_prefix(b": ").unwrap_or(rest)).unwrap_or(ArenaMessage::Unknown);
+    Some(Message::Arena { arena, class, explicit, what })
 }
 
 fn arena_message(text: &[u8]) -> Option<ArenaMessage> {

@@ -170,41 +170,51 @@ impl Importer {
         }
         self.saw.tid |= decorations.tid.is_some();
         let tid = decorations.tid.unwrap_or(0);
-        let at = At { number, tid, line };
+        self.message(message, decorations.pid, &At { number, tid, line }, sink)
+    }
+
+    /// Takes the message of a line of the JVM `pid`.
+    fn message(
+        &mut self,
+        message: Message<'_>,
+        pid: Option<u64>,
+        at: &At<'_>,
+        sink: &mut impl EventSink,
+    ) -> Result<(), TraceError> {
         match message {
             Message::Other => Ok(()),
             Message::Arena { what: ArenaMessage::Unknown, .. } | Message::Unknown => {
                 self.drop_line(
                     "[line about the metaspace is unlike any known JDK's|lines about the metaspace are unlike any known JDK's]",
-                    &at,
+                    at,
                 );
                 Ok(())
             }
             Message::Arena { what: ArenaMessage::Other, .. } => Ok(()),
             Message::Arena { arena, class, explicit, what } => {
                 self.jvm.explicit = explicit;
-                self.about_arena(arena, class, what, &at, sink)
+                self.about_arena(arena, class, what, at, sink)
             }
             Message::Returned { metadata_type, address } => {
-                self.returned(metadata_type, address, &at, sink)
+                self.returned(metadata_type, address, at, sink)
             }
             Message::Loader { non_class, class } => {
                 self.pair(non_class, class);
                 Ok(())
             }
             Message::Process(text) => {
-                self.begin_again(decorations.pid);
+                self.begin_again(pid);
                 self.about_process(text);
                 Ok(())
             }
             Message::Policy(_) | Message::Granule { .. } if self.jvm.settled => {
-                self.another_begins(&message, &at)
+                self.another_begins(&message, at)
             }
             other => {
                 if matches!(other, Message::Ended) {
                     self.settle_all(sink)?;
                 }
-                self.about_chunks(other, &at);
+                self.about_chunks(other, at);
                 Ok(())
             }
         }

@@ -44,6 +44,21 @@ pub(super) fn prepare(spool: &Path) -> Result<(), RecordError> {
     Ok(())
 }
 
+fn settings(options: &RecordOptions) -> Settings {
+    Settings {
+        stack_depth: options.stack_depth,
+        ring_bytes: options.ring_bytes,
+        first_ring_bytes: control::first_ring_bytes(options.ring_bytes, options.stack_depth),
+        // At least a page, which is 64 KiB on some aarch64 kernels.
+        nested_bytes: (options.ring_bytes / 16)
+            .max(16 * 1024)
+            .max(rustix::param::page_size() as u32),
+        mark_signal: options.mark_signal,
+        flags: options.python.map_or(0, Frames::flags),
+    }
+}
+
+/// Makes the files of the spool and starts the target.
 pub(super) fn begin<'a>(
     options: &'a RecordOptions,
     program: &Path,
@@ -56,18 +71,7 @@ pub(super) fn begin<'a>(
     let object = preload::place(&spool)?;
     let signals =
         Signals::take().map_err(RecordError::io("cannot take signals over for", &spool))?;
-    let settings = Settings {
-        stack_depth: options.stack_depth,
-        ring_bytes: options.ring_bytes,
-        first_ring_bytes: control::first_ring_bytes(options.ring_bytes, options.stack_depth),
-        // At least a page, which is 64 KiB on some aarch64 kernels.
-        nested_bytes: (options.ring_bytes / 16)
-            .max(16 * 1024)
-            .max(rustix::param::page_size() as u32),
-        mark_signal: options.mark_signal,
-        flags: options.python.map_or(0, Frames::flags),
-    };
-    let control = ControlPage::create(&spool, settings)?;
+    let control = ControlPage::create(&spool, settings(options))?;
     let programs = spool.join(execs::EXECS_FILE);
     fs::File::create_new(&programs).map_err(RecordError::io("cannot create", &programs))?;
     if options.samples != Some(Duration::ZERO) {

@@ -53,9 +53,7 @@ pub fn import<R: BufRead, S: EventSink>(
     let is_first = version == b'1';
     let mut heap = Managed::new(options, sink);
     let minor_heap_words = header(&mut bytes, is_first, &mut heap)?;
-    // Words of the minor heap that objects took, with their headers.
-    let mut minor_words = 0_u64;
-    let (mut read_back, mut outside) = (0, 0);
+    let mut births = Births::default();
     loop {
         let Some(kind) = number(&mut bytes)? else {
             heap.out.meta.cut = Some(format!(
@@ -70,8 +68,12 @@ pub fn import<R: BufRead, S: EventSink>(
         };
         let (kind, source) = (kind & 7, kind >> 3);
         let born = heap.born_objects();
-        let named = || born.checked_sub(value).filter(|_| value > 0);
-        let unborn = || format!("{value} births ago, of {born}");
+        let named = || {
+            born.checked_sub(value).filter(|_| value > 0).ok_or_else(|| {
+                let unborn = format!("{value} births ago, of {born}");
+                bytes.malformed("an object that was born", unborn)
+            })
+        };
         match kind {
             BIRTH | BIRTH_OLD => {
                 let origin = u8::try_from(source).ok().and_then(Origin::from_number);
@@ -80,27 +82,12 @@ pub fn import<R: BufRead, S: EventSink>(
                 if value > WORDS_MAX {
                     return Err(bytes.malformed("an object's words", value.to_string()));
                 }
-                if origin == Origin::Custom {
-                    outside += 1;
-                } else if kind == BIRTH {
-                    minor_words = minor_words.saturating_add(value + 1);
-                }
-                if origin == Origin::Marshalled && kind == BIRTH_OLD && value <= YOUNG_WORDS_MAX {
-                    read_back += 1;
-                }
-                let size = value * WORD_BYTES;
-                heap.birth(born, size, origin, kind == BIRTH_OLD, NO_STACK)?;
+                let is_old = kind == BIRTH_OLD;
+                births.add(value, origin, is_old);
+                heap.birth(born, value * WORD_BYTES, origin, is_old, NO_STACK)?;
             }
-            PROMOTION => {
-                heap.promotion(
-                    named().ok_or_else(|| bytes.malformed("an object that was born", unborn()))?,
-                )?;
-            }
-            DEATH_YOUNG | DEATH_OLD => {
-                heap.death(
-                    named().ok_or_else(|| bytes.malformed("an object that was born", unborn()))?,
-                )?;
-            }
+            PROMOTION => heap.promotion(named()?)?,
+            DEATH_YOUNG | DEATH_OLD => heap.death(named()?)?,
             TIME => heap.set_time(value.saturating_mul(1000)),
             END if value == born => {
                 if !is_first {
@@ -108,13 +95,10 @@ pub fn import<R: BufRead, S: EventSink>(
                     for count in &mut counts {
                         *count = number(&mut bytes)?.unwrap_or(0);
                     }
-                    let [minor_collections, _, all] = counts;
-                    let own = words_of_its_own(minor_heap_words, minor_collections, all);
-                    let said = perturbation(minor_heap_words, own, minor_words, all);
-                    heap.out.meta.losses.extend(said);
+                    heap.out.meta.losses.extend(births.beside(minor_heap_words, counts));
                 }
-                heap.out.meta.losses.extend(in_old_at_once(read_back));
-                heap.out.meta.losses.extend(outside_heap(outside));
+                heap.out.meta.losses.extend(in_old_at_once(births.read_back));
+                heap.out.meta.losses.extend(outside_heap(births.outside));
                 return Ok(heap.out);
             }
             END => {
@@ -126,6 +110,37 @@ pub fn import<R: BufRead, S: EventSink>(
                  in it: the recorder writes one domain's blocks"
             )),
         }
+    }
+}
+
+/// Births, by the heap they took.
+#[derive(Default)]
+struct Births {
+    /// Words of the minor heap that objects took, with their headers.
+    minor_words: u64,
+    /// Blocks that the minor heap could have held and that Marshal read into the major heap.
+    read_back: u64,
+    /// Memory outside of the heap.
+    outside: u64,
+}
+
+impl Births {
+    fn add(&mut self, words: u64, origin: Origin, is_old: bool) {
+        if origin == Origin::Custom {
+            self.outside += 1;
+        } else if !is_old {
+            self.minor_words = self.minor_words.saturating_add(words + 1);
+        }
+        if origin == Origin::Marshalled && is_old && words <= YOUNG_WORDS_MAX {
+            self.read_back += 1;
+        }
+    }
+
+    /// The effect of the recorder's own objects, by the numbers behind the end.
+    fn beside(&self, minor_heap_words: u64, counts: [u64; COUNTS]) -> Option<String> {
+        let [minor_collections, _, all] = counts;
+        let own_size = words_of_its_own(minor_heap_words, minor_collections, all);
+        perturbation(minor_heap_words, own_size, self.minor_words, all)
     }
 }
 

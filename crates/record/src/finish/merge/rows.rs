@@ -34,19 +34,7 @@ impl<S: EventSink> Merge<'_, S> {
             Kind::Alloc => self.birth(place, &record),
             Kind::Free => self.death(place, &record),
             Kind::Realloc => self.reallocation(place, &record),
-            Kind::UsableSizeRead => {
-                let Some(found) = state.heap.get(record.address) else { return Ok(Step::Done) };
-                let flags = if found.inherited { Flags::INHERITED } else { Flags::default() };
-                let event = Event {
-                    op: Op::UsableSizeRead,
-                    flags,
-                    object: found.live.object,
-                    address: record.address,
-                    ..Event::default()
-                };
-                self.emit_in(place, event, record.stamp)?;
-                Ok(Step::Done)
-            }
+            Kind::UsableSizeRead => self.usable_size_read(place, &record),
             Kind::Report => self.reported(place, &record),
             Kind::ThreadBegin => {
                 self.begin_thread(place, record.address as u32, [record.size, record.usable]);
@@ -86,19 +74,34 @@ impl<S: EventSink> Merge<'_, S> {
                 state.residence.claims.release(record.address, end);
                 Ok(Step::Done)
             }
-            Kind::Mark => {
-                // Reporters are asked between two marks.
-                state.around = Around::default();
-                let (row, name) = (state.tables.row, self.streams[place].mark_name());
-                let object = u64::from(self.builder.add_mark(name, record.stamp, Some(row)));
-                self.emit_in(
-                    place,
-                    Event { op: Op::Mark, object, ..Event::default() },
-                    record.stamp,
-                )?;
-                Ok(Step::Done)
-            }
+            Kind::Mark => self.marked(place, &record),
         }
+    }
+
+    fn usable_size_read(&mut self, place: usize, record: &Record) -> Result<Step, TraceError> {
+        let process = self.states[place].process;
+        let Some(state) = &self.processes[process] else { return Ok(Step::Done) };
+        let Some(found) = state.heap.get(record.address) else { return Ok(Step::Done) };
+        let event = Event {
+            op: Op::UsableSizeRead,
+            flags: if found.inherited { Flags::INHERITED } else { Flags::default() },
+            object: found.live.object,
+            address: record.address,
+            ..Event::default()
+        };
+        self.emit_in(place, event, record.stamp)?;
+        Ok(Step::Done)
+    }
+
+    /// The program sets a mark. Reporters are asked between two marks.
+    fn marked(&mut self, place: usize, record: &Record) -> Result<Step, TraceError> {
+        let process = self.states[place].process;
+        let Some(state) = &mut self.processes[process] else { return Ok(Step::Done) };
+        state.around = Around::default();
+        let (row, name) = (state.tables.row, self.streams[place].mark_name());
+        let object = u64::from(self.builder.add_mark(name, record.stamp, Some(row)));
+        self.emit_in(place, Event { op: Op::Mark, object, ..Event::default() }, record.stamp)?;
+        Ok(Step::Done)
     }
 
     /// A memory reporter names a block. One that is not live has a row, too: the reporter errs.
