@@ -1,6 +1,9 @@
 //! `heaplab curve` on real commands: settings that fail, children that stay, Ctrl-C, a full disk,
 //! and the runtimes themselves.
 
+mod lab;
+mod runtimes;
+
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -55,6 +58,16 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(begin.elapsed() < Duration::from_secs(60), "{what}");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// The medians of each setting, in order.
+fn medians(found: &Value, field: &str) -> Vec<f64> {
+    let points = found["variants"][0]["points"].as_array().unwrap();
+    points
+        .iter()
+        .filter(|point| !point["value"].is_null())
+        .map(|point| point["medians"][field].as_f64().unwrap())
+        .collect()
 }
 
 #[test]
@@ -368,251 +381,6 @@ fn files_of_every_kind_are_written() {
             && read("out/runs.parquet").starts_with("PAR1")
             && !read("a.html").contains("<script")
     );
-}
-
-fn built(folder: &Path, name: &str, source: &str, compiler: &[&str]) -> PathBuf {
-    std::fs::write(folder.join(name), source).unwrap();
-    let output =
-        Command::new(compiler[0]).args(&compiler[1..]).current_dir(folder).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    folder.join("program")
-}
-
-/// The medians of each setting, in order.
-fn medians(found: &Value, field: &str) -> Vec<f64> {
-    let points = found["variants"][0]["points"].as_array().unwrap();
-    points
-        .iter()
-        .filter(|point| !point["value"].is_null())
-        .map(|point| point["medians"][field].as_f64().unwrap())
-        .collect()
-}
-
-fn assert_trades(found: &Value) {
-    let (cycles, garbage, peaks) =
-        (medians(found, "cycles"), medians(found, "garbage_bytes"), medians(found, "peak_bytes"));
-    assert!(cycles.windows(2).all(|pair| pair[0] > pair[1]), "cycles fall: {cycles:?}");
-    assert!(garbage.windows(2).all(|pair| pair[0] < pair[1]), "garbage a cycle rises: {garbage:?}");
-    assert!(peaks.windows(2).all(|pair| pair[0] < pair[1]), "space rises: {peaks:?}");
-    assert_eq!(found["runtime"]["answered"], true);
-    assert_eq!(found["variants"][0]["effect"], true);
-}
-
-const GO: &str = "package main\n\nvar kept [20000][]byte\n\nfunc main() {\n\tfor i := 0; i < 600000; i++ {\n\t\tkept[i*7919%20000] = make([]byte, 512+i%2048)\n\t}\n}\n";
-
-#[test]
-fn a_go_program_trades_space_for_cycles() {
-    if !heaplab_oracle::runs("go", &["version"]) {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let program = built(folder.path(), "main.go", GO, &["go", "build", "-o", "program", "main.go"]);
-    let program = program.to_str().unwrap();
-    let found = json(
-        folder.path(),
-        &["--json", "--vary", "GOGC=25..400x4", "--reps", "3", "--time", "cpu", "--", program],
-    );
-    assert_trades(&found);
-    // Go's default is 100, and the garbage of its collections says so.
-    let like = found["variants"][0]["points"][4]["like"].as_str().unwrap();
-    let like: f64 = like.strip_prefix("GOGC=").unwrap().parse().unwrap();
-    assert!((75.0..135.0).contains(&like), "{like}");
-}
-
-#[test]
-fn an_ocaml_programs_default_is_found_on_its_curve() {
-    if !heaplab_oracle::runs("ocamlopt", &["-version"]) {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let program = built(
-        folder.path(),
-        "main.ml",
-        include_str!("data/strcache.ml"),
-        &["ocamlopt", "main.ml", "-o", "program"],
-    );
-    let program = program.to_str().unwrap();
-    let arguments = [
-        "--json",
-        "--vary",
-        "OCAMLRUNPARAM=s=32k,o={40..320x4}",
-        "--reps",
-        "3",
-        "--time",
-        "cpu",
-        "--",
-        program,
-        "20000",
-        "100000",
-    ];
-    let found = json(folder.path(), &arguments);
-    assert_trades(&found);
-    let version = text(&Command::new("ocamlopt").arg("-version").output().unwrap().stdout);
-    let default = if version.starts_with("4.") && version.trim() < "4.13" { 80.0 } else { 120.0 };
-    let like: f64 = found["variants"][0]["points"][4]["like"]
-        .as_str()
-        .unwrap()
-        .strip_prefix("o=")
-        .unwrap()
-        .parse()
-        .unwrap();
-    assert!(
-        (default * 0.75..default * 1.3).contains(&like),
-        "{like} where {version} has {default}"
-    );
-}
-
-#[test]
-fn a_jvm_and_node_tell_their_collections() {
-    let folder = tempfile::tempdir().unwrap();
-    if heaplab_oracle::has("javac") && heaplab_oracle::has("java") {
-        let source = "class A { public static void main(String[] a) { byte[][] k = new byte[2000][];\n\
-                      for (int i = 0; i < 300000; i++) k[i % 2000] = new byte[1000]; } }";
-        std::fs::write(folder.path().join("A.java"), source).unwrap();
-        assert!(
-            Command::new("javac")
-                .arg("A.java")
-                .current_dir(folder.path())
-                .status()
-                .unwrap()
-                .success()
-        );
-        let vary = "JAVA_TOOL_OPTIONS=-Xmx{4..64x3}m";
-        let found = json(
-            folder.path(),
-            &[
-                "--json",
-                "--vary",
-                vary,
-                "--compare=-XX:+UseSerialGC,-XX:+UseParallelGC",
-                "--reps",
-                "1",
-                "--",
-                "java",
-                "A",
-            ],
-        );
-        let cycles = medians(&found, "cycles");
-        assert!(
-            found["runtime"]["answered"] == true && cycles[0] > cycles[2] && cycles[2] > 0.0,
-            "{cycles:?}"
-        );
-    }
-    if heaplab_oracle::has("node") {
-        // Most of it dies young: of an array of survivors alone V8 learns to put them into the old
-        // space.
-        let source = "const kept = []; for (let i = 0; i < 3e6; i++) { globalThis.last = [i, `${i}`];\n\
-                      if (i % 50 === 0) kept[i / 50 % 5000] = globalThis.last; }";
-        std::fs::write(folder.path().join("a.js"), source).unwrap();
-        let vary = "NODE_OPTIONS=--max-semi-space-size={1,4,16}";
-        let found =
-            json(folder.path(), &["--json", "--vary", vary, "--reps", "1", "--", "node", "a.js"]);
-        let cycles = medians(&found, "cycles");
-        assert!(
-            found["runtime"]["answered"] == true && cycles[0] > cycles[1] && cycles[1] > cycles[2],
-            "{cycles:?}"
-        );
-    }
-}
-
-/// A workload whose live bytes are four times the least that OCaml's heap begins with.
-fn generated(folder: &Path) {
-    let statement = "sizes=uniform:16-200,lifetimes=random,births=200000,slots=20000,collect=0";
-    let output = Command::new(env!("CARGO_BIN_EXE_heaplab"))
-        .args(["generate", statement, "-o", "g.heaplab"])
-        .current_dir(folder)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
-}
-
-#[test]
-fn heaps_of_the_lab_trade_space_for_cycles() {
-    let folder = tempfile::tempdir().unwrap();
-    generated(folder.path());
-    let on = "textbook:mark-sweep,ocaml:best-fit,s=4k,h=60k";
-    let vary = [
-        "--vary",
-        "overhead=50..200x3",
-        "--on",
-        on,
-        "--reps",
-        "2",
-        "--space",
-        "committed",
-        "--no-default",
-    ];
-    let found = json(
-        folder.path(),
-        &[&["g.heaplab", "--json", "--results", "out", "--csv", "a.csv"], &vary[..]].concat(),
-    );
-    assert_eq!(found["workload"]["objects"], 200_000);
-    assert_eq!(found["settings"]["time"], "cpu");
-    for variant in 0..2 {
-        let points = found["variants"][variant]["points"].as_array().unwrap();
-        let of = |field: &str| -> Vec<f64> {
-            let settings = points.iter().filter(|point| !point["value"].is_null());
-            settings.map(|point| point["medians"][field].as_f64().unwrap()).collect()
-        };
-        let (cycles, garbage, committed) =
-            (of("cycles"), of("garbage_bytes"), of("committed_bytes"));
-        assert!(cycles.windows(2).all(|pair| pair[0] > pair[1]), "cycles fall: {cycles:?}");
-        assert!(garbage.windows(2).all(|pair| pair[0] < pair[1]), "garbage rises: {garbage:?}");
-        assert!(committed.windows(2).all(|pair| pair[0] < pair[1]), "space rises: {committed:?}");
-        assert!(of("peak_anonymous_bytes").iter().all(|bytes| *bytes > 2e6));
-        assert_eq!(points.len(), 3);
-    }
-    // What was measured is not run again, and space is the same in every block.
-    let rows = text(&std::fs::read(folder.path().join("a.csv")).unwrap());
-    assert_eq!(rows.lines().count(), 1 + 2 * 6);
-    let begin = Instant::now();
-    let again =
-        json(folder.path(), &[&["g.heaplab", "--json", "--results", "out"], &vary[..]].concat());
-    assert_eq!(again["variants"], found["variants"], "within {:?}", begin.elapsed());
-    let space = &found["variants"][0]["points"][0]["space_bytes"];
-    assert_eq!((&space["low"], &space["high"]), (&space["value"], &space["value"]));
-    let other = run(
-        folder.path(),
-        &[&["g.heaplab", "--touch", "all", "--results", "out"], &vary[..]].concat(),
-    );
-    assert!(text(&other.stderr).contains("another experiment"), "{}", text(&other.stderr));
-}
-
-#[test]
-fn the_least_limit_of_a_heap_is_found() {
-    let folder = tempfile::tempdir().unwrap();
-    generated(folder.path());
-    let output = run(
-        folder.path(),
-        &["g.heaplab", "--on", "textbook:mark-sweep", "--vary", "limit={2..16x2}m", "--min-heap"],
-    );
-    let said = joined(&output.stdout);
-    let least = said
-        .split_once("the least that runs is limit=")
-        .and_then(|(_, rest)| rest.split_once('m')?.0.parse::<u32>().ok());
-    assert!(least.is_some_and(|mib| (3..=12).contains(&mib)), "{said}{}", text(&output.stderr));
-    assert!(said.contains("out of memory"), "{said}");
-}
-
-#[test]
-fn a_signal_ends_a_replay_and_keeps_what_was_measured() {
-    let folder = tempfile::tempdir().unwrap();
-    generated(folder.path());
-    let child = heaplab(
-        folder.path(),
-        &["g.heaplab", "--on", "ocaml:next-fit", "--vary", "o=20..320x6", "--results", "out"],
-    )
-    .stdout(Stdio::piped())
-    .stderr(Stdio::piped())
-    .spawn()
-    .unwrap();
-    wait_until("a block's file", || folder.path().join("out/block-00000.json").exists());
-    let begin = Instant::now();
-    let _ = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(128 + 15), "{}", text(&output.stderr));
-    assert!(begin.elapsed() < Duration::from_secs(30));
-    assert!(joined(&output.stdout).contains("It ended early (interrupted)"));
 }
 
 /// Results on a file system that is full: what was measured until then is shown, and the files that

@@ -1,6 +1,9 @@
 //! Whole recordings of programs with known allocations.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod full_disks;
+mod unrecorded;
 
 use common::{compile, counted, counted_events, options, record};
 use heaplab_record::finish::merge::Counts;
@@ -60,25 +63,6 @@ fn a_killed_program_loses_nothing_that_it_published() {
     assert_eq!((meta.cut, tables.processes[0].ended), (None, Ended::Signalled(libc::SIGKILL)));
 }
 
-#[test]
-fn a_full_disk_stops_the_recording_and_not_the_program() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some(program) = compile(folder.path(), "counting", "cc", &[]) else { return };
-    let counts = folder.path().join("counts");
-    let mut options = options(folder.path(), &[&program, &counts, &"1000000"]);
-    options.spool_limit_bytes = Some(200_000);
-    let recording = record(&options);
-    assert_eq!(
-        recording.recorded.status.and_then(|status| status.code()),
-        Some(3),
-        "it ran to its end"
-    );
-    let cut = recording.meta.cut.expect("the recording says that it was cut");
-    assert!(recording.recorded.cut.unwrap().contains("no space was left"), "{cut}");
-    let seen = counted_events(&recording.events);
-    assert!(seen[0] > 1000 && seen[0] < counted(&counts)[0]);
-}
-
 /// The child loses its copy of its parent's ring, and gets none of its own.
 #[test]
 fn a_forked_child_without_a_ring_runs_as_it_would() {
@@ -96,23 +80,6 @@ fn a_forked_child_without_a_ring_runs_as_it_would() {
     };
     assert!(recording.meta.losses.iter().any(told), "{:?}", recording.meta.losses);
     assert_eq!(recording.births(5000..6000).len(), 1000, "the parent's own are there");
-}
-
-/// The disk is full before it has taken one block: the events until the program was told are in its
-/// rings.
-#[test]
-fn a_disk_that_takes_no_block_leaves_what_rings_hold() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some(program) = compile(folder.path(), "counting", "cc", &[]) else { return };
-    let counts = folder.path().join("counts");
-    let mut options = options(folder.path(), &[&program, &counts, &"1000000"]);
-    // Room for the first notes; a ring is emptied into larger blocks.
-    options.spool_limit_bytes = Some(1500);
-    options.samples = Some(Duration::ZERO);
-    let recording = record(&options);
-    assert!(recording.recorded.cut.is_some(), "{:?}", recording.recorded);
-    assert_eq!(recording.recorded.nothing(), None, "{:?}", recording.recorded);
-    assert!(!recording.events.is_empty(), "{:?}", recording.meta);
 }
 
 #[test]
@@ -264,42 +231,6 @@ fn marks_from_outside_and_paths_that_are_no_text() {
     );
 }
 
-#[test]
-fn programs_that_cannot_be_recorded_are_refused_with_the_reason() {
-    let folder = tempfile::tempdir().unwrap();
-    let cases: [(&str, &str, &[&str], &str); 8] = [
-        ("small", "cc", &["-static"], "statically linked"),
-        ("small", "gcc", &["-fsanitize=address", "-static-libasan"], "contains AddressSanitizer"),
-        ("small", "gcc", &["-fsanitize=thread", "-static-libtsan"], "contains ThreadSanitizer"),
-        ("small", "clang", &["-fsanitize=address"], "contains AddressSanitizer"),
-        ("small", "clang", &["-fsanitize=memory"], "contains MemorySanitizer"),
-        ("own_malloc", "cc", &["-fno-builtin", "-rdynamic"], "defines malloc itself"),
-        ("small", "cc", &["-m32"], "32-bit"),
-        ("small", "musl-gcc", &[], "musl"),
-    ];
-    for (number, (name, compiler, flags, reason)) in cases.into_iter().enumerate() {
-        let inside = folder.path().join(number.to_string());
-        std::fs::create_dir(&inside).unwrap();
-        let Some(program) = compile(&inside, name, compiler, flags) else { continue };
-        let recorded = session::record(&options(&inside, &[&program]), &mut |_| {}).unwrap();
-        let why = recorded.nothing().expect("nothing can be recorded");
-        assert!(why.contains(reason), "{name} {flags:?}: {why}");
-        assert_eq!(
-            recorded.status.and_then(|status| status.code()),
-            Some(if name == "small" { 7 } else { 0 }),
-            "it ran all the same"
-        );
-        let script = inside.join("script");
-        std::fs::write(&script, format!("#!{}\n", program.display())).unwrap();
-        let obstacle =
-            heaplab_record::diagnose::obstacle(&script, None).expect("its interpreter's obstacle");
-        assert!(
-            obstacle.to_string().contains("interpreter") && obstacle.to_string().contains(reason),
-            "{obstacle}"
-        );
-    }
-}
-
 /// AddressSanitizer's runtime ends a program with an object preloaded before it, unless an option
 /// forbids this.
 #[test]
@@ -389,149 +320,6 @@ fn a_child_whose_parent_ends_right_after_the_fork_is_recorded() {
     }
 }
 
-/// Whether the kernel gives AT_PLATFORM, as Linux does: without it the recorder's plain path names
-/// it.
-fn programs_are_told_apart() -> bool {
-    let auxiliary = std::fs::read("/proc/self/auxv").unwrap_or_default();
-    let is_there =
-        auxiliary.chunks_exact(16).any(|pair| pair[..8] == libc::AT_PLATFORM.to_ne_bytes());
-    if !is_there {
-        eprintln!("skipped: this kernel does not say what platform it is");
-    }
-    is_there
-}
-
-/// musl's dynamic linker would end a program over the recorder, a 32-bit one would complain. Their
-/// output, into a file each, and their ends are as without recording, and the program that started
-/// them is recorded.
-#[test]
-fn children_that_cannot_load_the_recorder_run_as_they_would() {
-    if !programs_are_told_apart() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    for (number, (compiler, flags)) in
-        [("musl-gcc", &[][..]), ("cc", &["-m32"][..]), ("cc", &["-static"][..])]
-            .into_iter()
-            .enumerate()
-    {
-        let inside = folder.path().join(number.to_string());
-        std::fs::create_dir(&inside).unwrap();
-        let Some(program) = compile(&inside, "small", compiler, flags) else { continue };
-        let Some(leaf) = compile(&inside, "counting", "cc", &[]) else { return };
-        let script = "\"$0\" > \"$2/out\" 2> \"$2/err\"; echo $? >> \"$2/out\"; \"$1\" \"$2/counts\" 1000; exit 9";
-        let printed = || {
-            (
-                std::fs::read_to_string(inside.join("out")).unwrap(),
-                std::fs::read_to_string(inside.join("err")).unwrap(),
-            )
-        };
-        let plain = Command::new("sh")
-            .arg("-c")
-            .arg(script)
-            .args([&program, &leaf, &inside])
-            .status()
-            .unwrap();
-        let unrecorded = printed();
-        assert_eq!(unrecorded, ("to standard output\n7\n".into(), "to standard error\n".into()));
-        std::fs::remove_file(inside.join("counts")).unwrap();
-        let recording =
-            record(&options(&inside, &[&"sh", &"-c", &script, &program, &leaf, &inside]));
-        assert_eq!(printed(), unrecorded, "{compiler} {flags:?}");
-        assert_eq!((recording.recorded.status, plain.code()), (Some(plain), Some(9)));
-        assert_eq!(counted_events(&recording.events)[..], counted(&inside.join("counts"))[..5]);
-        assert_eq!(
-            (&recording.meta.cut, recording.tables.processes[0].ended),
-            (&None, Ended::Exited(9))
-        );
-        assert_eq!(
-            recording.tables.processes.len(),
-            2,
-            "the shell and the one that can be recorded, which are {:?}",
-            recording.tables.processes
-        );
-    }
-}
-
-/// Records the program of `options`. The program waits for the end of its standard input (the first
-/// path, with one byte) and writes to the second path when the wait begins. The input ends after
-/// heaplab has looked around a few times.
-fn looked_at(folder: &Path, options: &dyn Fn(&Path, &Path) -> RecordOptions) -> session::Recorded {
-    let (fifo, ready) = (folder.join("fifo"), folder.join("ready"));
-    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-    let mut kept = Some(std::fs::File::options().read(true).write(true).open(&fifo).unwrap());
-    kept.as_mut().unwrap().write_all(b".").unwrap();
-    let (mut since, mut looks) = (None, 0);
-    session::record(&options(&fifo, &ready), &mut |_| {
-        if std::fs::metadata(&ready).is_ok_and(|ready| ready.len() > 0) {
-            looks += 1;
-            let since: &mut Instant = since.get_or_insert_with(Instant::now);
-            // Progress comes in turns, each with a look if due; two looks are half a second apart
-            // at most.
-            if looks > 10 && since.elapsed() > Duration::from_secs(2) {
-                kept = None;
-            }
-        }
-    })
-    .unwrap()
-}
-
-/// A child that runs long enough for a look is reported with the reason.
-#[test]
-fn children_that_cannot_load_the_recorder_are_told_with_the_reason() {
-    if !programs_are_told_apart() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    for (number, (compiler, flags, why)) in
-        [("musl-gcc", &[][..], "musl"), ("cc", &["-m32"][..], "32-bit")].into_iter().enumerate()
-    {
-        let inside = folder.path().join(number.to_string());
-        std::fs::create_dir(&inside).unwrap();
-        let Some(program) = compile(&inside, "waits", compiler, flags) else { continue };
-        let script = "\"$0\" < \"$1\" > \"$2\"; exit 4";
-        let recorded = looked_at(&inside, &|fifo, ready| {
-            options(&inside, &[&"sh", &"-c", &script, &program, &fifo, &ready])
-        });
-        assert_eq!(recorded.status.and_then(|status| status.code()), Some(4));
-        assert_eq!(recorded.unrecorded.len(), 1, "{recorded:?}");
-        let reason = &recorded.unrecorded[0].reason;
-        assert!(reason.contains(why) && !reason.contains("static"), "{reason}");
-    }
-}
-
-#[test]
-fn a_cleaned_environment_is_noticed() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some(program) = compile(folder.path(), "small", "cc", &[]) else { return };
-    let recorded =
-        session::record(&options(folder.path(), &[&"env", &"-i", &program]), &mut |_| {}).unwrap();
-    assert_eq!(recorded.unrecorded.len(), 1, "{recorded:?}");
-    assert!(recorded.unrecorded[0].reason.contains("LD_PRELOAD"), "{:?}", recorded.unrecorded);
-}
-
-#[test]
-fn a_program_that_becomes_another_user_is_noticed() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root can become another user");
-        return;
-    }
-    if !heaplab_oracle::has("setpriv") {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let script = "exec setpriv --reuid=65534 --clear-groups cat < \"$0\" > \"$1\"";
-    let recorded = looked_at(folder.path(), &|fifo, ready| {
-        options(folder.path(), &[&"sh", &"-c", &script, &fifo, &ready])
-    });
-    assert_eq!(recorded.unrecorded.len(), 1, "{recorded:?}");
-    assert!(
-        recorded.unrecorded[0].reason.contains("another user (number 65534)"),
-        "{:?}",
-        recorded.unrecorded
-    );
-}
-
 #[test]
 fn a_recording_that_leaves_children_leaves_them_alone() {
     let folder = tempfile::tempdir().unwrap();
@@ -588,93 +376,6 @@ impl Drop for SmallDisk {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
     }
-}
-
-#[test]
-fn a_disk_that_somebody_fills_stops_the_recording_and_not_the_program() {
-    let Some(disk) = SmallDisk::mount("size=80m") else {
-        eprintln!("skipped: no small file system can be mounted here");
-        return;
-    };
-    let folder = tempfile::tempdir().unwrap();
-    let Some(program) = compile(folder.path(), "counting", "cc", &[]) else { return };
-    let counts = folder.path().join("counts");
-    let options = options(disk.0.path(), &[&program, &counts, &"0"]);
-    let filler = disk.0.path().join("filler");
-    let (mut when_full, mut said) = (0, Vec::new());
-    let recorded = session::record(&options, &mut |progress| {
-        if let Progress::Stopped(text) | Progress::Missing(text) = progress {
-            said.push((text, counted(&counts)[0]));
-            return;
-        }
-        let now = counted(&counts);
-        if when_full == 0 && now[5] == 1 {
-            let _ = std::fs::write(&filler, vec![1; 100 << 20]);
-            when_full = counted(&counts)[0];
-        } else if when_full > 0 && now[0] > when_full + 300_000 {
-            let pid = heaplab_record::discover::process_files(&options.spool).unwrap()[0].0;
-            heaplab_record::signals::send(pid, libc::SIGTERM);
-        }
-    })
-    .unwrap();
-    assert_eq!(
-        recorded.status.and_then(|status| status.signal()),
-        Some(libc::SIGTERM),
-        "it ran on until it was told to end"
-    );
-    assert!(
-        recorded.cut.as_ref().is_some_and(|cut| cut.contains("no space was left")),
-        "{recorded:?}"
-    );
-    let stops = said.iter().filter(|(text, _)| Some(text) == recorded.cut.as_ref()).count();
-    assert!(
-        stops == 1 && said.iter().all(|(text, _)| text.contains("no space was left")),
-        "told once: {said:?}"
-    );
-    assert!(said[0].1 < counted(&counts)[0], "told while the program ran: {said:?}");
-}
-
-/// Programs, forks and threads that begin with little or no space left: each behaves as usual, and
-/// heaplab survives to report.
-#[test]
-fn what_begins_on_a_full_disk_runs_as_it_would() {
-    let Some(disk) = SmallDisk::mount("size=80m") else {
-        eprintln!("skipped: no small file system can be mounted here");
-        return;
-    };
-    let folder = tempfile::tempdir().unwrap();
-    let Some(family) = compile(folder.path(), "family", "cc", &[]) else { return };
-    let Some(threads) = compile(folder.path(), "threads", "cc", &[]) else { return };
-    let script = "head -c 200m /dev/zero > \"$2\" 2> \"$3\"; for pages in 0 1 2 3 5 8 13; do truncate -s -$((pages * 4096)) \"$2\"; \
-                  \"$0\"; [ $? = 5 ] || exit 1; \"$1\" 4 2000 > \"$3\" || exit 2; done; exit 4";
-    let (filler, said) = (disk.0.path().join("filler"), folder.path().join("said"));
-    let mut options =
-        options(disk.0.path(), &[&"sh", &"-c", &script, &family, &threads, &filler, &said]);
-    // The rest is for the programs, not for heaplab's notes.
-    options.samples = Some(Duration::ZERO);
-    let mut told = Vec::new();
-    let recorded = session::record(&options, &mut |progress| {
-        if let Progress::Missing(text) = progress {
-            told.push(format!("heaplab: {text}"));
-        }
-    })
-    .unwrap();
-    assert_eq!(recorded.status.and_then(|status| status.code()), Some(4), "{recorded:?}");
-    assert!(
-        !told.is_empty() && told.iter().all(|line| line.len() <= 80),
-        "a line for each process fits: {told:?}"
-    );
-    assert!(
-        recorded.refused.is_some(),
-        "nothing was refused, so that the disk was not full: {recorded:?}"
-    );
-    std::fs::remove_file(filler).unwrap();
-    let (_, _, meta, _) = common::read(&options.spool);
-    assert!(
-        meta.losses.iter().any(|loss| loss.contains("found no space for its file in the spool")),
-        "{:?}",
-        meta.losses
-    );
 }
 
 #[test]
