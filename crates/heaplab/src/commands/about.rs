@@ -1,4 +1,4 @@
-//! `heaplab about`: what a running program says of its memory.
+//! `heaplab about`: a running program reports its memory.
 
 use crate::answer::{self, HtmlFile};
 use crate::commands::seconds;
@@ -15,10 +15,9 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// Groups of blocks with one history that are shown of each list.
+/// Groups of blocks to show of each list.
 const GROUPS: usize = 10;
 
-/// Arguments of `heaplab about`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../help/about.txt"))]
 pub struct Args {
@@ -67,7 +66,7 @@ pub struct Args {
     show: Show,
 }
 
-/// How a program is asked and its answer shown.
+/// The request to a program, and the form of its answer.
 #[derive(Debug, clap::Args)]
 pub struct Show {
     /// Print JSON
@@ -98,7 +97,6 @@ impl Show {
     }
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     args.html.check()?;
     if Path::new(&args.subject).is_dir() {
@@ -140,7 +138,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the reporters of a recorded program did not name, or named twice.
+/// Blocks of a recorded program that no reporter named, or that two named.
 fn dark_matter(args: &Args) -> Result<ExitCode> {
     let is_of_process = args.diff.is_some() || args.since.is_some() || args.save.is_some();
     if is_of_process

@@ -17,7 +17,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Arguments of `heaplab sweep`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = include_str!("../../help/sweep.txt"),
@@ -56,7 +55,6 @@ enum Command {
     Report(ReportArgs),
 }
 
-/// Arguments of `heaplab sweep report`.
 #[derive(Debug, clap::Args)]
 struct ReportArgs {
     /// The folders of one sweep, each with all or some of its files
@@ -76,7 +74,6 @@ struct ReportArgs {
     plot: Option<PathBuf>,
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     match (&args.command, &args.plan) {
         (Some(Command::Report(report)), _) => show(report),

@@ -1,4 +1,4 @@
-//! `heaplab track`: what a program needed over the commits of its project.
+//! `heaplab track`: a program's memory over the commits of its project.
 
 use crate::answer::HtmlFile;
 use crate::commands::{interrupted, own_file, seconds};
@@ -16,7 +16,6 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Arguments of `heaplab track`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../help/track.txt"))]
 pub struct Args {
@@ -58,7 +57,6 @@ impl Where {
     }
 }
 
-/// Arguments of `heaplab track run`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../help/track-run.txt"))]
 struct RunArgs {
@@ -120,7 +118,6 @@ impl Measuring {
     }
 }
 
-/// Arguments of `heaplab track show`.
 #[derive(Debug, clap::Args)]
 struct ShowArgs {
     #[command(flatten)]
@@ -141,7 +138,6 @@ struct ShowArgs {
     html: HtmlFile,
 }
 
-/// Arguments of `heaplab track bisect`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../help/track-bisect.txt"))]
 struct BisectArgs {
@@ -160,7 +156,6 @@ struct BisectArgs {
     measuring: Measuring,
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     match args.command {
         Action::Run(args) => interrupted(|stop| measure_all(&args, stop)),
