@@ -8,6 +8,7 @@
 //! Both are read, whatever other decorations the line has.
 
 use heaplab_trace::import::lines::{decimal, hexadecimal};
+use jiff::civil::DateTime;
 
 /// Start of a line that no JVM wrote: heaplab's own notes between the lines of a recording
 /// (`crates/record/src/jvm`).
@@ -166,23 +167,10 @@ fn seconds(text: &[u8]) -> Option<u64> {
 /// `2026-11-22T00:45:33.123+0000` in ns since 1970; ignores the offset, the same in every line of a
 /// log.
 fn calendar(text: &[u8]) -> Option<u64> {
-    let part = |from: usize, to: usize| text.get(from..to).and_then(decimal);
-    if text.get(10) != Some(&b'T') || text.get(4) != Some(&b'-') || text.get(13) != Some(&b':') {
-        return None;
-    }
-    let (year, month, day) = (part(0, 4)?, part(5, 7)?, part(8, 10)?);
-    let (hour, minute, second, milli) =
-        (part(11, 13)?, part(14, 16)?, part(17, 19)?, part(20, 23)?);
-    if year < 1970 || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
-        return None;
-    }
-    // Days since 1970, counting years from March on: a leap day is the last of its year.
-    let (years, months) = if month < 3 { (year - 1, month + 9) } else { (year, month - 3) };
-    let days =
-        years * 365 + years / 4 - years / 100 + years / 400 + (months * 153 + 2) / 5 + day - 1;
-    let since = days.checked_sub(719_468)?;
-    let millis = (((since * 24 + hour) * 60 + minute) * 60 + second) * 1000 + milli;
-    millis.checked_mul(1_000_000)
+    let text = std::str::from_utf8(text.get(.."2026-11-22T00:45:33.123".len())?).ok()?;
+    let since =
+        text.parse::<DateTime>().ok()?.duration_since(DateTime::constant(1970, 1, 1, 0, 0, 0, 0));
+    u64::try_from(since.as_nanos()).ok()
 }
 
 /// `None`: it begins like a known line and continues differently.

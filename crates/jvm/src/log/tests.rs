@@ -337,6 +337,10 @@ fn the_calendar_is_a_time() {
         "{:?}",
         done.meta.losses
     );
+    let told = |text: &str| parse(format!("[{text}][7] ").as_bytes()).0.calendar_ns;
+    assert_eq!(told("1970-01-02T00:00:00.001+0000"), Some(86_400_001_000_000));
+    assert_eq!(told("2023-02-29T00:00:00.000+0000"), None, "no such day");
+    assert_eq!(told("1969-12-31T23:59:59.000+0000"), None);
 }
 
 /// At level debug a JVM logs chunks but no blocks.
