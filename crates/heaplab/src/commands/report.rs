@@ -1,7 +1,7 @@
 //! `heaplab report`: say where the bytes go and what to change.
 //!
-//! The recording is read once; once more before that where it holds several processes and none was
-//! named, to find the largest, and where `--verify` asks for it.
+//! One pass reads the recording. A pass before it finds the largest of several processes, unless
+//! the user named one; another one serves `--verify`.
 
 use crate::answer::HtmlFile;
 use crate::commands::own_file;
@@ -23,7 +23,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Arguments of `heaplab report`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../help/report.txt"))]
 pub struct Args {
@@ -78,7 +77,7 @@ pub struct Args {
     verify_savings: bool,
 }
 
-/// An allocator to judge by, by its name.
+/// The allocator that judges slop, by its name.
 pub fn parse_basis(text: &str) -> Result<Basis, String> {
     let names = || {
         let tables = Allocator::ALL.into_iter().chain(Allocator::NAMED).map(Allocator::name);
@@ -87,7 +86,6 @@ pub fn parse_basis(text: &str) -> Result<Basis, String> {
     Basis::from_name(text).ok_or_else(names)
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let bundle = output::open(&args.bundle)?;
     args.html.check()?;
@@ -106,10 +104,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let look = terminal::look(args.top);
     let jvms = jvms(bundle.tables(), selection);
     if !args.model.is_empty() {
-        for (jvm, model) in
-            jvms.iter().flat_map(|jvm| args.model.iter().map(move |model| (jvm, model)))
-        {
-            print!("{}", on_model(&bundle, *jvm, model, at)?)?;
+        for jvm in &jvms {
+            for model in &args.model {
+                print!("{}", on_model(&bundle, *jvm, model, at)?)?;
+            }
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -150,21 +148,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
         ..Report::new(&bundle, &analysis, &shown)
     };
     if is_page {
-        let replays =
-            kept_replays::load(&args.bundle, analysis.process, args.replay.as_deref(), |error| {
-                eprintln!("heaplab: the page has no replay: {error}; run heaplab replay again");
-            })?;
-        let page = page::page(&Report { replays: &replays, with_sources: args.sources, ..report });
-        args.html.write(|| page::html(&page))?;
-        if let Some(sources) = &page.sources {
-            eprintln!("heaplab: {}", sources.words());
-        }
-        if !args.json {
-            return Ok(ExitCode::SUCCESS);
-        }
+        write_page(&args, &report, analysis.process)?;
     }
     if args.json {
         print!("{}", json::document(&report)?)?;
+    }
+    if is_page || args.json {
         return Ok(ExitCode::SUCCESS);
     }
     if let Some([from, to]) = args.between.as_deref().filter(|_| is_text && is_metaspace) {
@@ -174,7 +163,20 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs `read`, which says how many events it has read, behind a bar on a terminal.
+/// Writes the page, with the replays that the recording keeps or `--replay` names.
+fn write_page(args: &Args, report: &Report<'_>, process: Option<u32>) -> Result<()> {
+    let replays = kept_replays::load(&args.bundle, process, args.replay.as_deref(), |error| {
+        eprintln!("heaplab: the page has no replay: {error}; run heaplab replay again");
+    })?;
+    let page = page::page(&Report { replays: &replays, with_sources: args.sources, ..*report });
+    args.html.write(|| page::html(&page))?;
+    if let Some(sources) = &page.sources {
+        eprintln!("heaplab: {}", sources.words());
+    }
+    Ok(())
+}
+
+/// Runs `read` behind a bar on a terminal. `read` reports the number of events read.
 pub fn progress<T>(
     bundle: &Bundle,
     what: &'static str,
@@ -185,7 +187,7 @@ pub fn progress<T>(
     read(&mut |events| bar.inc(events))
 }
 
-/// Tries what the findings advise, each by itself.
+/// Tries the advice of each finding by itself.
 fn savings(args: &Args, bundle: &Bundle, selection: Selection) -> Result<Vec<Saved>> {
     let analysis =
         progress(bundle, "reading", |read| analyse_whole(bundle, selection, args.allocator, read))?;
@@ -197,7 +199,7 @@ fn savings(args: &Args, bundle: &Bundle, selection: Selection) -> Result<Vec<Sav
     Ok(tried.savings(args.top, &FAMILIES, &trial, folder.path(), &mut say)?)
 }
 
-/// Checks the whole recording and says so, where that was asked for.
+/// Serves `--verify`: checks the whole recording and says so.
 fn verify(args: &Args, bundle: &Bundle) -> Result<()> {
     if args.verify {
         bundle.verify()?;
