@@ -41,7 +41,7 @@ pub enum ExperimentError {
     #[error("the driver's own cost could not be measured: {0}")]
     Driver(String),
     /// The run was asked to end ([`CellRunner::is_stopped`]).
-    #[error("interrupted; what is done is kept, and the same command goes on from there")]
+    #[error("interrupted; finished cells are kept, and the same command continues")]
     Interrupted,
 }
 

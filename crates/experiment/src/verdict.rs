@@ -125,7 +125,7 @@ fn outcome(
         Outcome::Equivalent => {
             let margin = results.settings.margin * 100.0;
             format!(
-                "{measure}: {heap} needs what {baseline} needs, within the margin of {margin:.0} % ({figures})."
+                "{measure}: {heap} needs as much as {baseline}, within the margin of {margin:.0} % ({figures})."
             )
         }
         Outcome::NotShown => {
@@ -342,8 +342,8 @@ mod tests {
         found.heaps[1].without_huge_pages = Some("a:thp=never".into());
         assert!(said(&found).contains("figure is another (a:thp=never)."), "{}", said(&found));
         assert!(
-            both.contains("More is resident than committed of a: ")
-                && both.contains("Of a huge pages reach beyond it"),
+            both.contains("a: more bytes are resident than committed. ")
+                && both.contains("Huge pages of a reach beyond committed memory."),
             "{both}"
         );
         found.machine.huge_pages = "never".into();

@@ -70,7 +70,10 @@ fn an_interrupted_grid_goes_on_where_it_was() {
     let output = child.wait_with_output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(143), "{errors}");
-    assert!(errors.contains("interrupted") && errors.contains("goes on from there"), "{errors}");
+    assert!(
+        errors.contains("interrupted") && errors.contains("same command continues"),
+        "{errors}"
+    );
     assert!(output.stdout.is_empty(), "half of a grid is no table");
     let before = cells(&bundles[0]);
     assert!(cells(&bundles[1]).is_empty(), "the second recording was not begun");

@@ -196,7 +196,7 @@ fn what_is_interrupted_goes_on_and_nothing_counts_twice() {
     let machine = Machine::of(1.5);
     machine.left.set(30);
     let ended = sweep.run(&jobs, &out, &node("one"), &machine, |_| ()).unwrap_err();
-    assert!(ended.to_string().contains("goes on from there"), "{ended}");
+    assert!(ended.to_string().contains("same command continues"), "{ended}");
     let so_far = report(&[&out]);
     let done: u32 = so_far.workloads.iter().map(|one| one.blocks).sum();
     assert!((1..8).contains(&done), "{done} blocks");

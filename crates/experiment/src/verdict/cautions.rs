@@ -55,7 +55,7 @@ pub fn cautions(results: &Results) -> Vec<String> {
     let requested = workload.peak_requested_bytes;
     if requested < 1 << 20 && results.heaps.iter().any(|heap| heap.space.is_some()) {
         cautions.push(format!(
-            "The workload never has more than {} live: what heaps keep for themselves from the start outweighs how they use it.",
+            "The workload never has more than {} live: the heaps' initial memory outweighs the workload's.",
             words::bytes(requested)
         ));
     }
@@ -76,7 +76,7 @@ fn squeezed(results: &Results) -> Option<String> {
     }
     let names = of_whom(results, |space| space.cells > 1 && !space.resident_unknown)?;
     Some(format!(
-        "The program took {:.1} s, its replay a fraction of that: what {names} would have given back some time after it was freed (jemalloc ten seconds, if nothing else is asked for) still counts here as resident, at the end and after every pause of the program.",
+        "The program took {:.1} s, its replay a fraction of that. {names}: freed memory goes back after a delay only (jemalloc: ten seconds by default), so it counts as resident here, at the end and after every pause of the program.",
         recorded_ns as f64 / 1e9
     ))
 }
@@ -101,11 +101,11 @@ fn beyond_committed(results: &Results) -> Option<String> {
     let huge = if in_huge.is_empty() || results.machine.huge_pages == "never" {
         String::new()
     } else {
-        format!(" Of {} huge pages reach beyond it, too.", in_huge.join(", "))
+        format!(" Huge pages of {} reach beyond committed memory.", in_huge.join(", "))
     };
     (!names.is_empty()).then(|| {
         format!(
-            "More is resident than committed of {}: committed is what a heap says of the memory for blocks, and its own tables are resident beside it.{huge}",
+            "{}: more bytes are resident than committed. Committed counts memory for blocks; a heap's own tables are resident, too.{huge}",
             names.join(", ")
         )
     })
@@ -117,7 +117,7 @@ fn below_requested(results: &Results) -> Option<String> {
     let is_below = |space: &Space| !space.resident_unknown && space.peak_resident_bytes < requested;
     let names = of_whom(results, is_below)?;
     Some(format!(
-        "Less is resident than was requested of {names}: what is never written is not resident, and glibc, and bump, which lives on it, fill up to some 120 KiB first that were resident before the measurement began."
+        "{names}: fewer bytes are resident than requested. Memory that is never written is not resident. And glibc, also under bump, first fills up to 120 KiB that were resident before the measurement began."
     ))
 }
 
@@ -125,7 +125,7 @@ fn below_requested(results: &Results) -> Option<String> {
 fn unknown_resident(results: &Results) -> Option<String> {
     let names = of_whom(results, |space| space.resident_unknown)?;
     Some(format!(
-        "What is resident of {names} is not measured, and space is not compared with it: the workload ran in a runtime of its own. Compare committed bytes."
+        "{names}: resident memory was not measured, because the workload ran in a runtime of its own. Compare committed bytes."
     ))
 }
 
@@ -218,11 +218,9 @@ mod tests {
         (found.workload.events, found.workload.recorded_ns) = (1_000_000, 26_000_000_000);
         assert_eq!(said(&found), None, "neither waits");
         found.heaps[1].space.as_mut().unwrap().cells = 3;
-        assert!(
-            said(&found).unwrap().starts_with(
-                "The program took 26.0 s, its replay a fraction of that: what a would"
-            )
-        );
+        assert!(said(&found).unwrap().starts_with(
+            "The program took 26.0 s, its replay a fraction of that. a: freed memory"
+        ));
         found.workload.events = 1_000_000_000;
         assert_eq!(said(&found), None, "it was busy all the time");
     }
@@ -233,21 +231,13 @@ mod tests {
         let said = |found: &Results| {
             cautions(found)
                 .into_iter()
-                .find(|caution| caution.starts_with("Less is resident than was requested"))
+                .find(|caution| caution.contains(": fewer bytes are resident than requested"))
         };
         assert_eq!(said(&found), None);
         found.workload.peak_requested_bytes = 30 << 10;
-        assert!(
-            said(&found).unwrap().starts_with("Less is resident than was requested of b: "),
-            "{:?}",
-            said(&found)
-        );
+        assert!(said(&found).unwrap().starts_with("b: fewer "), "{:?}", said(&found));
         found.workload.peak_requested_bytes = 40 << 10;
-        assert!(
-            said(&found).unwrap().starts_with("Less is resident than was requested of b, a: "),
-            "{:?}",
-            said(&found)
-        );
+        assert!(said(&found).unwrap().starts_with("b, a: fewer "), "{:?}", said(&found));
     }
 
     #[test]
@@ -258,9 +248,12 @@ mod tests {
         let name = heap.heap.clone();
         heap.space.as_mut().unwrap().resident_unknown = true;
         let said = cautions(&found);
-        let unknown = format!("What is resident of {name} is not measured, and space is not");
+        let unknown = format!("{name}: resident memory was not measured");
         assert!(said.iter().any(|caution| caution.starts_with(&unknown)), "{said:?}");
-        assert!(!said.iter().any(|caution| caution.starts_with("Less is resident")), "{said:?}");
+        assert!(
+            !said.iter().any(|caution| caution.contains("fewer bytes are resident")),
+            "{said:?}"
+        );
     }
 
     #[test]

@@ -12,7 +12,6 @@ use std::{
     process::ExitCode,
 };
 
-/// Arguments of `heaplab export`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../help/export.txt"))]
 pub struct Args {
@@ -44,7 +43,6 @@ pub struct Args {
     profile: bool,
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let asked = Asked {
         format: args.format,
@@ -72,11 +70,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
 }
 
-/// Writes a heap snapshot, and says what is particular of it.
+/// Writes a heap snapshot, and prints notes about it.
 fn heap_snapshot(args: &Args, source: &Source, on: Option<Heap>) -> Result<ExitCode> {
     if source.is_after_the_end() {
         eprintln!(
-            "heaplab: `{}` lies after the end of the recording: what is written is its end",
+            "heaplab: `{}` lies after the end of the recording: the file has the state at the end",
             args.at
         );
     }
@@ -88,7 +86,7 @@ fn heap_snapshot(args: &Args, source: &Source, on: Option<Heap>) -> Result<ExitC
                 let ran = source.run_on(heap.as_ref())?;
                 if let Some((walked, after)) = ran.changed_bytes() {
                     eprintln!(
-                        "heaplab: {heap} had {walked} bytes committed while it was walked, and {after} when that was done"
+                        "heaplab: {heap} had {walked} bytes committed during the walk and {after} after it"
                     );
                 }
                 source.write_heap(ran, &heap.to_string(), out)?
@@ -139,7 +137,7 @@ fn workload(args: &Args) -> Result<ExitCode> {
 /// The heap that `--on` names.
 ///
 /// # Errors
-/// There is none of that name, it is several, or it cannot be walked.
+/// No heap has this name, the list names several, or the heap cannot be walked.
 fn heap_of(name: &str) -> Result<Heap> {
     if name.trim().is_empty() {
         misasked!("--on: no heap is named; for example --on elastic");

@@ -12,7 +12,6 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Arguments of `heaplab import`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../help/import.txt"), override_usage = "heaplab import [OPTIONS] --output <BUNDLE> [FORMAT] <FILE>...")]
 pub struct Args {
@@ -65,7 +64,7 @@ impl Args {
     }
 }
 
-/// What the files are called in messages.
+/// The files' name in messages.
 fn name_of(files: &[PathBuf]) -> PathBuf {
     match files {
         [one] if one.as_os_str() == "-" => PathBuf::from("standard input"),
@@ -77,7 +76,7 @@ fn name_of(files: &[PathBuf]) -> PathBuf {
     }
 }
 
-/// All files, one behind the other.
+/// All files, concatenated.
 fn open_all(files: &[PathBuf]) -> Result<(Box<dyn BufRead>, ProgressBar)> {
     let Some((first, rest)) = files.split_first() else { misasked!("no trace was named") };
     let (mut all, bar) = open(first)?;
@@ -88,7 +87,6 @@ fn open_all(files: &[PathBuf]) -> Result<(Box<dyn BufRead>, ProgressBar)> {
     Ok((all, bar))
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let (format, files) = args.what()?;
     let name = name_of(files);
@@ -116,7 +114,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     if bundle.meta().gaps && !args.lenient {
         eprintln!(
-            "heaplab: {}: lines are missing in the middle: what is above says how much (--lenient calls that done)",
+            "heaplab: {}: lines are missing in the middle, as counted above (--lenient calls that done)",
             name.display()
         );
         return Ok(ExitCode::from(1));
@@ -126,7 +124,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
 fn open(input: &Path) -> Result<(Box<dyn BufRead>, ProgressBar)> {
     if input.as_os_str() == "-" {
-        // How much will come is not known: a spinner of bytes.
+        // The total is unknown: a spinner of bytes.
         let bar = progress::line(false, "{spinner} {bytes} read");
         return Ok((
             Box::new(BufReader::with_capacity(1 << 16, bar.wrap_read(std::io::stdin()))),

@@ -1,4 +1,4 @@
-//! `heaplab snapshot redact`: the same heap without what strings say.
+//! `heaplab snapshot redact`: the same heap without the contents of strings.
 
 use super::rewriting::Rewriting;
 use anyhow::{Context, Result, ensure};
@@ -9,7 +9,6 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Arguments of `heaplab snapshot redact`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../../help/snapshot-redact.txt"))]
 pub struct Args {
@@ -37,7 +36,6 @@ pub struct Args {
     quiet: bool,
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let source = args.rewriting.open(args.quiet)?;
     let rows = source.rows(args.allow_duplicate_ids)?;
@@ -73,7 +71,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Made of a text, or of the system's randomness.
+/// A key from a text, or from the system's randomness.
 fn key(text: Option<&str>, file: Option<&Path>) -> Result<Key> {
     let (secret, from) = match (text, file) {
         (Some(text), _) => (text.as_bytes().to_vec(), String::from("the key")),
@@ -93,7 +91,7 @@ fn key(text: Option<&str>, file: Option<&Path>) -> Result<Key> {
         .with_context(|| format!("{from} is empty: a key that everybody has protects nothing"))?;
     if bytes < Key::SECRET_BYTES_MIN {
         eprintln!(
-            "heaplab: {from} has {bytes} bytes, and who guesses it can try what strings were; take {} and more",
+            "heaplab: {from} has {bytes} bytes, so others could guess it and test strings against it: use {} or more",
             Key::SECRET_BYTES_MIN
         );
     }
