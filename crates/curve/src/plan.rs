@@ -11,7 +11,7 @@
 //! 4. The varied variable takes arguments (`*_OPTIONS`, `*OPTS`, `*FLAGS`, `GHCRTS`): the variant
 //!    is one more argument.
 //!
-//! Everything else is refused, because nobody could say what was compared.
+//! Everything else is refused: its comparison would have no meaning.
 
 use crate::handling::{IgnoredStatuses, Output};
 use crate::launch::Launch;

@@ -12,7 +12,7 @@ use heaplab_replay::Selected;
 use heaplab_text::words::plural;
 use std::path::PathBuf;
 
-/// Contradicting options, or words without meaning; says what to change.
+/// Contradicting options, or words without meaning; names the remedy.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct AskedWrongly(pub String);

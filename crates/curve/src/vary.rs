@@ -5,7 +5,7 @@
 //! `-Xmx{64..1024x8}m`. If a variable's whole value is the range, braces may be left out:
 //! `GOGC=25..800x8`. Three kinds:
 //! - `FROM..TOxN`: N values, each larger than the one before it by the same *factor*. Parameters of
-//!   heaps are ratios: the step from 20 to 40 does what the step from 160 to 320 does.
+//!   heaps are ratios: the step from 20 to 40 equals that from 160 to 320.
 //! - `FROM..TO+STEP`: values at a distance of STEP.
 //! - `A,B,C`: these values, in this order.
 

@@ -220,7 +220,7 @@ impl Report {
         writeln!(f, "{name:>34}: {:>12} ({:>3})", human(bytes), share(bytes, self.committed_bytes))
     }
 
-    /// What is known of the inside of arenas' chunks, and what all of that wastes.
+    /// Figures of the inside of arenas' chunks, and the total waste.
     fn write_inside(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,

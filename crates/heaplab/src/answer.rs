@@ -5,7 +5,7 @@ use heaplab_terminal::whole_file;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// Prints JSON on a line where a machine asks, or else text.
+/// Prints one line of JSON for `--json`, or else text.
 pub fn print<J: Serialize>(
     is_json: bool,
     json: impl FnOnce() -> J,
@@ -19,7 +19,7 @@ pub fn print<J: Serialize>(
     Ok(())
 }
 
-/// The same, with JSON that a person can read, too.
+/// The same, with indented JSON.
 pub fn print_pretty<J: Serialize>(
     is_json: bool,
     json: &J,
@@ -46,7 +46,7 @@ pub struct HtmlFile {
 }
 
 impl HtmlFile {
-    /// Refuses, before any work, to replace what is no page of heaplab.
+    /// Refuses, before any work, to replace a file that is no page of heaplab.
     pub fn check(&self) -> Result<()> {
         let is_of_others = |file: &&PathBuf| whole_file::holds_other_than(file, b"nonce-heaplab");
         if let Some(file) = self.html.as_ref().filter(|file| !self.force && is_of_others(file)) {
@@ -58,13 +58,13 @@ impl HtmlFile {
         Ok(())
     }
 
-    /// Whether there is to be one.
+    /// Whether `--html` was given.
     pub fn is_asked_for(&self) -> bool {
         self.html.is_some()
     }
 
-    /// Writes the file if there is to be one, says so unless that is standard output, and returns
-    /// whether there was one.
+    /// Writes the file of `--html`, and says so unless it is standard output. Returns whether
+    /// `--html` was given.
     pub fn write(&self, page: impl FnOnce() -> String) -> Result<bool> {
         let Some(file) = &self.html else { return Ok(false) };
         whole_file::write_bytes(file, false, page().as_bytes())?;

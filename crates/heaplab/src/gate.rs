@@ -1,5 +1,5 @@
-//! What the gates for CI have in common, `heaplab check` and `heaplab snapshot check`: assertions
-//! are read, checked, printed, and written for a CI server.
+//! The common part of the gates for CI, `heaplab check` and `heaplab snapshot check`: reads
+//! assertions, prints the outcome, writes it for a CI server.
 
 use crate::answer;
 use anyhow::{Error, Result, bail};
@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What every gate is asked for.
+/// Options of every gate.
 #[derive(Debug, clap::Args)]
 pub struct Gate {
     /// The assertion to check (may be repeated)
@@ -29,8 +29,8 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Reads the assertions, lets `decide` check them, which gives the answer as JSON and as text,
-    /// too, and tells what came of that.
+    /// Reads the assertions, lets `decide` check them and render the answer as JSON and as text,
+    /// and prints the outcome.
     pub fn run<A>(
         &self,
         command: &str,
@@ -68,7 +68,7 @@ impl Gate {
         Ok(ExitCode::from(u8::from(!passes)))
     }
 
-    /// Refuses to replace what is no JUnit file: a mistyped name is a recording or a source file.
+    /// Refuses to replace a file that is no JUnit file, such as a recording or a source file.
     fn may_write_junit(&self) -> Result<()> {
         let is_of_others = |file: &&PathBuf| whole_file::holds_other_than(file, b"<testsuite");
         if let Some(file) = self.junit.as_ref().filter(is_of_others) {

@@ -1,4 +1,4 @@
-//! What a command line means that names no command: nothing at all, or a recording alone.
+//! The meaning of a command line without a command: empty, or a recording alone.
 
 use heaplab_terminal as terminal;
 use heaplab_text::lines;
@@ -10,8 +10,8 @@ use std::path::Path;
 const REPS_VARIABLE: &str = "HEAPLAB_TOUR_REPS";
 
 /// The words of the command line, the program's name first, with the command that they leave out:
-/// `heaplab APP.heaplab` is `heaplab report APP.heaplab`, and `cargo run` in the repository, where
-/// nobody has heard of the commands, is the tour.
+/// `heaplab APP.heaplab` is `heaplab report APP.heaplab`, and `cargo run` in the repository is the
+/// tour.
 pub fn with_command(
     mut words: Vec<OsString>,
     is_command: impl Fn(&OsStr) -> bool,
@@ -41,7 +41,7 @@ fn is_recording(path: &Path) -> bool {
     path.extension() == Some(OsStr::new("heaplab")) || path.join("meta.json").exists()
 }
 
-/// What heaplab is, and what to type.
+/// A first help: the purpose of heaplab, and the first commands to type.
 pub fn welcome() -> String {
     const WHAT: &str = "heaplab is a laboratory for memory managers: it records what a program allocates, says where the bytes go and \
                         what to change, and runs the same workload on other heaps.";

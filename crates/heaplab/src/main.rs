@@ -90,8 +90,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    // Before anything else: glibc's heap under test is this process's own, and memory that the
-    // command line leaves behind would serve the workload uncounted.
+    // First of all: the glibc under test is this process's own, and memory freed by parsing would
+    // serve the workload uncounted.
     if std::env::args_os().nth(1).is_some_and(|word| word == CELL) {
         return serve_cell();
     }
@@ -102,7 +102,7 @@ fn main() -> ExitCode {
     let parsed = help::laid_out(commands, terminal::columns()).try_get_matches_from(&words);
     let line = match parsed.and_then(|words| CommandLine::from_arg_matches(&words)) {
         Ok(line) => line,
-        // Help and the version were asked for, and are laid out.
+        // Help and version: clap has laid them out.
         Err(error) if !error.use_stderr() => error.exit(),
         Err(error) => {
             match heaplab_curve::expanded::explanation(&words) {
@@ -128,7 +128,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Serves the cell of an experiment that standard input asks for.
+/// Serves the cell of an experiment, whose request is on standard input.
 fn serve_cell() -> ExitCode {
     match heaplab_experiment::own_heaps::serve(&heaps::FAMILIES) {
         Ok(()) => ExitCode::SUCCESS,
@@ -139,8 +139,8 @@ fn serve_cell() -> ExitCode {
     }
 }
 
-/// Says why a command line is refused, in clap's colours where its lines fit: it breaks none
-/// itself.
+/// Prints the reason for refusing a command line: in clap's colours if the lines fit, because clap
+/// breaks none itself.
 fn refuse(error: &clap::Error) {
     let text = error.render().to_string();
     let width = terminal::error_width().unwrap_or(usize::MAX);
@@ -149,7 +149,7 @@ fn refuse(error: &clap::Error) {
     }
 }
 
-/// Whether what was asked for is wrong.
+/// Whether the error is the user's mistake.
 fn is_misasked(error: &anyhow::Error) -> bool {
     error.is::<UsageError>()
         || error.is::<clap::Error>()

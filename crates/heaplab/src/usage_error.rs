@@ -1,9 +1,9 @@
-//! What was asked for is wrong: exit code 2.
+//! Mistakes in the request: exit code 2.
 
 use std::fmt;
 
-/// A word that heaplab does not know, or a name (of a process, a moment, a class) that is not in
-/// the file it was asked of. Asking differently helps, whereas a failure would happen again.
+/// An unknown word, or a name (of a process, a moment, a class) that the file does not contain.
+/// Another request helps, whereas a failure would happen again.
 #[derive(Debug)]
 pub struct UsageError(pub String);
 

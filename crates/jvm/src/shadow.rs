@@ -113,7 +113,7 @@ pub struct Block {
     pub size: u64,
 }
 
-/// How often what happened.
+/// Counts of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Counters {
     /// Arenas born.
@@ -341,7 +341,7 @@ impl Shadow {
         }
     }
 
-    /// What became of chunks.
+    /// Applies an event of a chunk, a node or committed memory.
     pub fn chunk(&mut self, event: &ChunkEvent) {
         let (address, bytes) = (event.address, event.bytes);
         let Some(op) = ChunkOp::of(event) else { return };

@@ -351,7 +351,7 @@ impl Drainer {
         self.mappings.silence()
     }
 
-    /// Notes the memory of every living image, and now and then what it lies in.
+    /// Notes the memory of every living image, and now and then its mappings.
     pub fn sample(&mut self) -> io::Result<()> {
         // Leave out images with a number that is another process's, or unconfirmed.
         let is_own = |(key, tracked): (&(u32, u32), &mut Tracked)| {

@@ -245,7 +245,7 @@ impl FreeList {
                 window_bytes = bytes;
                 return;
             }
-            // Of the cursor, because what pointer a block was given back with may be good for no
+            // Of the cursor, because the pointer that a block was given back with may be good for no
             // more than that block.
             let block = NonNull::new(cursor.with_addr(start)).expect("a block's address");
             // SAFETY: the piece is made of free blocks that are in no list any more.

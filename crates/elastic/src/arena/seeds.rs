@@ -1,4 +1,4 @@
-//! Data shared by arenas of a shard with the same growth: the growth, what it has learned, and one
+//! Data shared by arenas of a shard with the same growth: the growth, the learned sizes, and one
 //! head for all arenas that have nothing yet.
 //!
 //! That head has a cursor of zero and a floor that no cursor reaches. So the first allocation takes

@@ -14,7 +14,7 @@ pub fn only_run(word: u64) -> Option<(u32, u32)> {
 }
 
 /// Length of the longest run of ones: the longest power of two that there is, by doubling, and then
-/// what more there is, by halving.
+/// more, by halving.
 pub fn longest_run(word: u64) -> u32 {
     match only_run(word) {
         Some((_, length)) => return length,

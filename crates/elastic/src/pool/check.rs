@@ -143,7 +143,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Committed bytes as the books know them; equals what the reservation counted.
+    /// Committed bytes by the books; equals the reservation's own count.
     pub fn committed_bytes(&self) -> usize {
         let census = self.census();
         (census.shared_granules + census.warm_granules) * self.shape.granule_bytes()

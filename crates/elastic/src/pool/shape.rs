@@ -2,10 +2,10 @@
 //! other.
 //!
 //! ```text
-//! root     16 MB   what the reservation is cut into; the largest chunk, level 0 of the buddy tree
+//! root     16 MB   a part of the reservation; the largest chunk, level 0 of the buddy tree
 //! region   256 KB  64 granules; a buddy chunk that is handed out granule by granule
-//! granule  4 KB    64 lines; what is committed and given back (at least a page)
-//! line     64 B    what small chunks are made of
+//! granule  4 KB    64 lines; the unit of committing and giving back (at least a page)
+//! line     64 B    the unit of small chunks
 //! ```
 //! HotSpot's smallest chunk is 1 KB and its granule 16 or 64 KB, so that up to 64 chunks pin a
 //! granule together; here a granule is a page wherever it can be, and small chunks are runs of

@@ -92,7 +92,7 @@ mod this {
         }
     }
 
-    /// The lock and what it guards.
+    /// The lock and the guarded value.
     #[derive(Debug)]
     pub(crate) struct Brief<T> {
         flag: Flag,

@@ -1,4 +1,4 @@
-//! `heaplab check`: what has to hold of a recording, for CI.
+//! `heaplab check`: assertions about a recording, for CI.
 
 use super::report::progress;
 use crate::gate::Gate;
@@ -10,7 +10,6 @@ use heaplab_terminal as terminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Arguments of `heaplab check`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../help/check.txt"))]
 pub struct Args {
@@ -26,7 +25,6 @@ pub struct Args {
     process: Option<String>,
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     args.gate.run("check", &args.bundle, Assertion::read, |assertions| {
         let recording = read(&args, &args.bundle)?;

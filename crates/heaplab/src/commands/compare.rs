@@ -12,7 +12,6 @@ use heaplab_trace::bundle::Bundle;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Arguments of `heaplab compare`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../help/compare.txt"), override_usage = "heaplab compare [OPTIONS] <BEFORE>... [--] <AFTER>...")]
 pub struct Args {
@@ -44,7 +43,6 @@ pub struct Args {
     html: HtmlFile,
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let (before, after) = sides(&args)?;
     args.html.check()?;
@@ -92,7 +90,7 @@ fn sides(args: &Args) -> Result<(&[PathBuf], &[PathBuf])> {
 fn reduced(args: &Args, reducer: &mut Reducer, paths: &[PathBuf]) -> Result<Vec<Run>> {
     let read = |path: &PathBuf| {
         let bundle = output::open(path)?;
-        // Of several recordings an error names the one that it is about.
+        // With several recordings, an error has to name its own.
         reduced_one(args, reducer, &bundle).with_context(|| path.display().to_string())
     };
     paths.iter().map(read).collect()

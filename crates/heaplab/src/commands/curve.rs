@@ -28,7 +28,6 @@ use heaplab_text::shell;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Arguments of `heaplab curve`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../help/curve.txt"))]
 pub struct Args {
@@ -136,7 +135,6 @@ pub struct Args {
     command: Vec<String>,
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     if args.cell {
         measure::serve().context("a run cannot be served")?;
@@ -178,9 +176,9 @@ fn tell_inherited(args: &Args, plan: &Plan) {
     }
 }
 
-/// Measures commands, with what runs before and after all of them.
+/// Measures commands, between the hooks that run before and after all of them.
 fn commands(args: &Args, mut plan: Plan, vary: String, source: &Commands) -> Result<ExitCode> {
-    // The program may not be there before the setup made it.
+    // The setup may make the program.
     plan.code_version = source.code_version(&plan).unwrap_or_default();
     if run::is_complete(&plan) {
         return finish(args, &plan, measure_all(&plan, source, args.quiet), vary);
@@ -204,7 +202,7 @@ fn commands(args: &Args, mut plan: Plan, vary: String, source: &Commands) -> Res
     Ok(code)
 }
 
-/// Shows what was measured of commands.
+/// Shows the measurements of commands.
 fn finish(args: &Args, plan: &Plan, measured: Measured, vary: String) -> Result<ExitCode> {
     let asked = Asked {
         command: shell::line(&args.command),
@@ -217,7 +215,7 @@ fn finish(args: &Args, plan: &Plan, measured: Measured, vary: String) -> Result<
 
 /// Runs the plan, with progress.
 fn measure_all(plan: &Plan, source: &dyn CellSource, is_quiet: bool) -> Measured {
-    // A bar would stand in the middle of the output that is shown.
+    // A bar would break the command's output up.
     let is_hidden = is_quiet || matches!(plan.settings.output, Output::Inherit);
     let bar = progress::bar(is_hidden, 0, "{bar:20} {pos}/{len} runs, {eta} left  {wide_msg}");
     let measured = run::run(plan, source, |now| {
@@ -228,14 +226,14 @@ fn measure_all(plan: &Plan, source: &dyn CellSource, is_quiet: bool) -> Measured
     measured
 }
 
-/// Shows what was measured and writes its files.
+/// Shows the measurements and writes their files.
 fn show_curves(
     args: &Args,
     plan: &Plan,
     mut measured: Measured,
     asked: &Asked,
 ) -> Result<ExitCode> {
-    // A run that was made is shown, whatever happened after it.
+    // Show finished runs, whatever failed after them.
     if measured.blocks.is_empty()
         && let Some(ended) = measured.ended.take()
     {
@@ -244,8 +242,7 @@ fn show_curves(
     let results = summarize(plan, &measured, asked);
     answer::print_pretty(args.json, &results, || text::results(&results, terminal::columns()))?;
     let unwritten = write_files(args, plan, &measured, &results);
-    // The first of several errors is the one that ended the measuring; of a full disk files may
-    // follow.
+    // The first error ended the measuring. A full disk may then spoil files, too.
     let ended = measured.ended.map(anyhow::Error::from);
     let mut errors = ended.into_iter().chain(unwritten);
     if let Some(first) = errors.next() {
@@ -296,7 +293,7 @@ fn find_minimum(args: &Args, plan: &Plan, source: &dyn CellSource) -> Result<Exi
     Ok(ExitCode::from(u8::from(found.iter().all(|found| found.least.is_none()))))
 }
 
-/// What is asked, of commands or of heaps.
+/// The question, the same for commands and for heaps.
 fn question(args: &Args) -> Question {
     let cores = match &args.cores {
         Some(Cores(cores)) => cores.clone(),

@@ -9,7 +9,6 @@ use heaplab_trace::bundle::BundleWriter;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Arguments of `heaplab generate`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../help/generate.txt"))]
 pub struct Args {
@@ -24,11 +23,10 @@ pub struct Args {
     json: bool,
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let spec = match Spec::parse(&args.statement, read_sizes) {
         Ok(spec) => spec,
-        // The file is named rightly and what is in it is wrong, or it cannot be read.
+        // Not a usage error: the file exists, and its content is wrong or unreadable.
         Err(error @ SpecError::File { .. }) => return Err(anyhow!(error)),
         Err(error) => misasked!("{error}; see heaplab generate --help"),
     };

@@ -6,7 +6,6 @@ use heaplab_experiment::heap_list::text;
 use heaplab_terminal as terminal;
 use std::process::ExitCode;
 
-/// Arguments of `heaplab heaps`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../help/heaps.txt"))]
 pub struct Args {
@@ -18,7 +17,6 @@ pub struct Args {
     json: bool,
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let mut table = heaps::FAMILIES.rows();
     if let Some(wanted) = &args.heap {

@@ -5,7 +5,6 @@ use heaplab_record::mark::{self, MARK_HEADER, NAME_BYTES_MAX, Which};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Arguments of `heaplab mark`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../help/mark.txt"))]
 pub struct Args {
@@ -29,7 +28,6 @@ pub struct Args {
     pid: Option<u32>,
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     if args.header {
         print!("{MARK_HEADER}")?;

@@ -1,4 +1,4 @@
-//! One file a command: its arguments, a call into the libraries, and what it prints.
+//! One file a command: its arguments, a call into the libraries, its output.
 
 use anyhow::{Context, Result};
 use heaplab_record::interrupts;
@@ -30,7 +30,7 @@ pub mod tour;
 pub mod track;
 pub mod what_if;
 
-/// This program's own file, which measures in processes of its own.
+/// This program's own file: each cell is a process of it.
 fn own_file() -> Result<PathBuf> {
     std::env::current_exe().context("cannot find this program's own file")
 }

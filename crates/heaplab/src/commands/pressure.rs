@@ -1,4 +1,4 @@
-//! `heaplab pressure`: a running program drops what it can make again.
+//! `heaplab pressure`: a running program drops memory that it can make again.
 
 use super::about::Show;
 use anyhow::Result;
@@ -6,7 +6,6 @@ use heaplab_about::{Model, ask, difference};
 use heaplab_text::words;
 use std::process::ExitCode;
 
-/// Arguments of `heaplab pressure`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../help/pressure.txt"))]
 pub struct Args {
@@ -17,7 +16,6 @@ pub struct Args {
     show: Show,
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let patience = args.show.patience();
     let before = ask::report(args.pid, patience)?;

@@ -16,7 +16,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Arguments of `heaplab record`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../help/record.txt"))]
 pub struct Args {
@@ -106,8 +105,8 @@ impl Args {
         self.quiet || self.progress == When::Never || self.json || !std::io::stderr().is_terminal()
     }
 
-    /// The line of progress while the program runs. Heaplab knows nothing of what the program
-    /// writes, which a line between would spoil: an editor's screen, or a prompt.
+    /// The line of progress while the program runs. It could spoil the program's own output: an
+    /// editor's screen, or a prompt.
     fn bar(&self) -> ProgressBar {
         let is_hidden =
             self.is_quiet() || (self.progress == When::Auto && std::io::stdout().is_terminal());
@@ -115,7 +114,6 @@ impl Args {
     }
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let program = args.command.first().context("no program was named")?;
     check(&args)?;
@@ -142,7 +140,7 @@ fn check(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Records what the program and its children request of malloc.
+/// Records the requests of the program and its children to malloc.
 fn record_malloc(args: &Args, program: &OsStr, output: PathBuf, claim: Claim) -> Result<ExitCode> {
     let options = session::RecordOptions {
         command: args.command.clone(),

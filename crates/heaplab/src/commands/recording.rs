@@ -1,4 +1,4 @@
-//! What `record` and `recover` share: finishing a spool into a bundle and telling what came of it.
+//! The common part of `record` and `recover`: finishing a spool into a bundle, and the summary.
 
 use anyhow::Result;
 use heaplab_record::finish::unfinished::what_is_kept;
@@ -11,7 +11,7 @@ use heaplab_text::shell::quoted;
 use heaplab_trace::bundle::abandon;
 use std::path::PathBuf;
 
-/// What of a recording may be left out, as `record` and `recover` are asked.
+/// Options of `record` and `recover` for the parts of a bundle.
 #[derive(Debug, clap::Args)]
 pub struct Contents {
     /// Do not look functions up (`heaplab symbolize` does it later)
@@ -23,7 +23,7 @@ pub struct Contents {
 }
 
 impl Contents {
-    /// As the library takes it.
+    /// The options of the library.
     pub fn options(&self) -> FinishOptions {
         FinishOptions {
             symbols: (!self.no_symbols).then(heaplab_symbols::Options::default),
@@ -33,13 +33,13 @@ impl Contents {
     }
 }
 
-/// What to finish.
+/// A spool to finish.
 pub struct Finishing {
     /// The spool folder.
     pub spool: PathBuf,
     /// The bundle.
     pub output: PathBuf,
-    /// What goes into the bundle.
+    /// The parts of the bundle.
     pub options: FinishOptions,
     /// Show no progress.
     pub quiet: bool,
@@ -78,7 +78,7 @@ pub fn finish(finishing: &Finishing) -> Result<Finished> {
     Ok(finished)
 }
 
-/// Says what was recorded: on standard error, because standard output is the program's.
+/// Prints the summary on standard error, because standard output is the program's.
 pub fn report(summary: &Summary, json: bool) -> Result<()> {
     if json {
         eprintln!("{}", serde_json::to_string(&summary.json)?);

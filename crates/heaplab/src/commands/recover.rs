@@ -9,7 +9,6 @@ use heaplab_text::shell::quoted;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Arguments of `heaplab recover`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../help/recover.txt"))]
 pub struct Args {
@@ -31,7 +30,6 @@ pub struct Args {
     json: bool,
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     bus::is_an_error(Mapped::Spool);
     let spool = if spool_of(&args.spool).is_dir() { spool_of(&args.spool) } else { args.spool };

@@ -21,7 +21,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Arguments of `heaplab replay`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../help/replay.txt"))]
 pub struct Args {
@@ -91,7 +90,6 @@ fn percent(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "a number from 0 to 100".into())
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     if let Some(library) = &args.load {
         let Err(error) = heaplab_system::library::Library::load(library) else {
@@ -106,7 +104,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let aliases = alias::names(&specs, aliases)?;
     let executable = own_file()?;
     let names = many::names(&args.bundles).map_err(|error| UsageError(error.to_string()))?;
-    // All of them before the first cell, so that a mistake ends the command at once.
+    // Parse all before the first cell, so that a mistake ends the command at once.
     let plans: Vec<(&Path, Plan)> = args
         .bundles
         .iter()
@@ -129,7 +127,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     })
 }
 
-/// What is to be run of the recording at `path`.
+/// The plan for the recording at `path`.
 fn prepared(args: &Args, path: &Path, specs: &[heaps::Heap], executable: &Path) -> Result<Plan> {
     let (bundle, program) = workload(path, args.process.as_deref())?;
     if args.threads {
@@ -150,11 +148,11 @@ fn prepared(args: &Args, path: &Path, specs: &[heaps::Heap], executable: &Path) 
     })
 }
 
-/// Prints what was found: of one recording all, of several their table.
+/// Prints the results of one recording, or the table of several.
 fn show(args: &Args, names: &[String], measured: &[Replayed]) -> Result<()> {
     let columns = terminal::columns();
     if let [one] = measured {
-        // A machine gets what it asked for; a person, and the page, what is known.
+        // JSON has this replay only. Text and page complete it from earlier replays.
         let text = || text::results(&one.with_earlier, columns);
         return answer::print_pretty(args.json, &one.results, text);
     }
@@ -171,7 +169,7 @@ fn show(args: &Args, names: &[String], measured: &[Replayed]) -> Result<()> {
 /// The recording at `path` and the replay program of its process.
 ///
 /// # Errors
-/// There is no such recording or process, or it allocated nothing.
+/// The recording or the process does not exist, or the process allocated nothing.
 pub fn workload(path: &Path, process: Option<&str>) -> Result<(Bundle, Program)> {
     let bundle = output::open(path)?;
     let selection = heaplab_profile::choose::process(&bundle, process)?;
@@ -191,7 +189,7 @@ fn how(args: &Args) -> How {
     How { touch, threads, reps, seed, margin: margin / 100.0, huge_pages }
 }
 
-/// A bar of cells, where a person looks.
+/// A bar of cells on a terminal.
 pub fn progress_bar(quiet: bool) -> ProgressBar {
     progress::bar(quiet, 0, "{bar:15} {pos}/{len} cells, {eta} left  {wide_msg}")
 }

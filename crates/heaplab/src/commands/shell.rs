@@ -1,12 +1,11 @@
-//! `heaplab completions` and `heaplab man`: the command line as shells and `man` want it, both made
-//! from its definition.
+//! `heaplab completions` and `heaplab man`: both are made from the definition of the command
+//! line.
 
 use anyhow::{Context, Result};
 use clap::Command;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Arguments of `heaplab completions`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../help/completions.txt"))]
 pub struct Completions {
@@ -14,7 +13,6 @@ pub struct Completions {
     shell: clap_complete::Shell,
 }
 
-/// Arguments of `heaplab man`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../help/man.txt"))]
 pub struct Man {

@@ -1,7 +1,7 @@
 //! `heaplab symbolize`: resolve functions, files and lines of a bundle again.
 //!
-//! Recording resolves them already. This is for what could not be resolved then: debug files that
-//! were installed later, or a recording that came from another machine.
+//! Recording resolves them already. This command is for debug files that were installed later, and
+//! for recordings from another machine.
 
 use crate::answer;
 use anyhow::Result;
@@ -12,7 +12,6 @@ use heaplab_terminal as terminal;
 use heaplab_terminal::bus::{self, Mapped};
 use std::{path::PathBuf, process::ExitCode};
 
-/// Arguments of `heaplab symbolize`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../help/symbolize.txt"))]
 pub struct Args {
@@ -27,7 +26,6 @@ pub struct Args {
     json: bool,
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     bus::is_an_error(Mapped::Modules);
     let mut bundle = output::open(&args.bundle)?;

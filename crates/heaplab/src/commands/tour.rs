@@ -1,8 +1,8 @@
 //! `heaplab tour`, and `cargo run` in the repository: the bundled recording of SQLite, its
 //! findings, its replay on every built-in heap, and the page.
 //!
-//! It prints each command as a user would type it and runs that command, so that what the tour
-//! shows is what the commands do.
+//! It prints each command as a user would type it and runs this command, so that the tour shows
+//! the real output.
 
 use crate::bundled;
 use anyhow::{Context, Result};
@@ -11,7 +11,6 @@ use heaplab_text::lines;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Arguments of `heaplab tour`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../help/tour.txt"))]
 pub struct Args {
@@ -23,17 +22,15 @@ pub struct Args {
     reps: u32,
 }
 
-/// Timed repetitions: as many as show the difference of one heap at 95 % whatever the others show.
-/// With fewer, a single block in which the machine was busy hides the differences of all, however
-/// large.
+/// Timed repetitions: enough to show the difference of one heap at 95 %, whatever the others show.
+/// With fewer, one block on a busy machine hides all differences, however large.
 const REPS: u32 = 9;
 
-/// What the heaps are, for whoever meets them here first.
+/// The heaps of the tour, explained.
 const EVERY_HEAP: &str = "The same workload on every heap that is built in, about a minute. elastic and bump are arena libraries, metaspace:* is how JVMs \
                           keep classes: made for memory that dies all at once with its owner. SQLite's blocks have no such owner and lie in one arena, so \
                           that bump gives none of them back, and the others use a freed block again only for one that fits into it.";
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let recording = args.into.join("sqlite.heaplab");
     let page = args.into.join("report.html");

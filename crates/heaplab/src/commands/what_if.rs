@@ -1,6 +1,6 @@
-//! `heaplab what-if`: what a change of the program would save, before any code is touched.
+//! `heaplab what-if`: the saving of a change, predicted before anybody touches the code.
 //!
-//! The recording is changed as asked, written as a bundle of its own, and replayed beside itself.
+//! It changes the recording, writes the changed one as a bundle, and replays both.
 
 use super::replay;
 use super::report::progress;
@@ -24,7 +24,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Arguments of `heaplab what-if`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../help/what-if.txt"))]
 pub struct Args {
@@ -68,7 +67,6 @@ pub struct Args {
     quiet: bool,
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     bus::is_an_error(Mapped::Program);
     args.html.check()?;
@@ -111,7 +109,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(if measured { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// The changes that were asked for, but those of findings.
+/// The requested changes, without those of findings.
 fn rules(args: &Args) -> Result<Vec<Rule>> {
     let rules = args.rules.rules().map_err(|error| UsageError(error.to_string()))?;
     if rules.is_empty() && args.fix.is_empty() {

@@ -1,8 +1,8 @@
 //! OCaml 4's minor and major heap with next-fit, first-fit and best-fit, as a heap that any
 //! workload can run on.
 //!
-//! For whoever asks what a workload costs under OCaml's collector, or which of its three policies
-//! serves it best. The rules are those of OCaml's runtime (`runtime/*.c`, versions 4.12.0 to
+//! It answers two questions: the cost of a workload under OCaml's collector, and the best of its three
+//! policies for it. The rules are those of OCaml's runtime (`runtime/*.c`, versions 4.12.0 to
 //! 4.14.2), read there and written anew; the head of each module names its sources. A run makes the
 //! same decisions as the real runtime, slice for slice: when it collects, how much it marks and
 //! sweeps, where each block lies.

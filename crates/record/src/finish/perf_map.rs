@@ -36,7 +36,7 @@ pub fn name(frames: &mut [Frame], mut generated: Vec<Generated>, folder: &Path, 
     for of_process in generated.chunk_by(|one, next| one.pid == next.pid) {
         let path = folder.join(format!("perf-{}.map", of_process[0].pid));
         let Some(map) = open(&path, since_s) else { continue };
-        // A map that ends in an error has named what it could.
+        // A map that ends in an error still names the functions before it.
         let _ = name_by(frames, of_process, BufReader::new(map));
     }
 }

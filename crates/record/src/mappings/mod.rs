@@ -136,7 +136,7 @@ impl Reading {
         files.chain(self.anonymous.iter().map(|row| row.bytes)).sum()
     }
 
-    /// Folds what exceeds the limits together; no byte is lost.
+    /// Folds parts beyond the limits into one; no byte is lost.
     fn bound(&mut self) {
         if self.files.len() > FILES_MAX {
             self.files.sort_by_key(|file| std::cmp::Reverse(file.bytes));

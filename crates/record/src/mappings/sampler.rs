@@ -1,4 +1,4 @@
-//! When to read a process's mappings, and what of a reading is new.
+//! Decides when to read a process's mappings, and which parts of a reading are new.
 //!
 //! A reading takes the kernel some ms for a program with hundreds of mappings and some 100 MB. So
 //! readings take at most 1 part in `PART_MAX` of the time, and the time between two grows with

@@ -5,7 +5,7 @@ use heaplab_text::lines::{cut_middle, paragraph};
 
 /// Indent of the lines about a module.
 const NOTE: &str = "      ";
-/// Columns of the four counts and what parts them from the module.
+/// Columns of the four counts and the space before the module.
 const COUNTS: usize = 38;
 
 /// The results, a row a module.

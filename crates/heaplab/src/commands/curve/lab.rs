@@ -27,11 +27,11 @@ pub fn run(args: &Args, path: &Path) -> Result<ExitCode> {
     let executable = own_file()?;
     prepare::are_ready(&specs, &program, &executable)?;
     let (touch, huge_pages) = (args.touch, args.huge_pages);
-    // No margin: curves are compared, and not these cells.
+    // No margin: heaplab compares curves, not these cells.
     let how =
         How { touch, threads: false, reps: args.reps, seed: args.seed, margin: 0.0, huge_pages };
     let replay = Replay::of(&bundle, &program, &specs, &executable, &how)?;
-    // What is replayed, and how, is a part of what results must agree on.
+    // Kept results count only for the same workload and settings.
     plan.code_version = format!("{} {touch:?} {huge_pages:?}", replay.code_version);
     let asked = Asked {
         command: path.display().to_string(),

@@ -19,7 +19,6 @@ use heaplab_terminal as terminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Arguments of `heaplab snapshot check`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../../help/snapshot-check.txt"))]
 pub struct Args {
@@ -38,7 +37,6 @@ pub struct Args {
     reading: Reading,
 }
 
-/// Runs the command.
 pub fn run(file: &Path, args: Args, open: Open) -> Result<ExitCode> {
     args.gate.run("snapshot check", file, Assertion::read, |assertions| {
         let mut older = older(&args, assertions)?;
@@ -72,7 +70,7 @@ fn case((assertion, checked): (&Assertion, &Checked)) -> Case {
     Case { name: assertion.text().to_owned(), result }
 }
 
-/// What the assertions ask of the older snapshot.
+/// The figures of the older snapshot that the assertions need.
 fn older(args: &Args, assertions: &[Assertion]) -> Result<Older> {
     let mut older = Older::default();
     let Some(path) = &args.since else {
@@ -92,7 +90,7 @@ fn older(args: &Args, assertions: &[Assertion]) -> Result<Older> {
     Ok(older)
 }
 
-/// What was born between the two older snapshots, where that is asked for.
+/// Objects born between the two older snapshots, if an assertion needs them.
 fn born(
     args: &Args,
     file: &Path,

@@ -10,7 +10,6 @@ use heaplab_text::lines;
 use serde_json::json;
 use std::process::ExitCode;
 
-/// Arguments of `heaplab snapshot convert`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../../help/snapshot-convert.txt"))]
 pub struct Args {
@@ -27,7 +26,6 @@ pub struct Args {
     quiet: bool,
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let source = args.rewriting.open(args.quiet)?;
     let rows = source.rows(args.allow_duplicate_ids)?;

@@ -1,5 +1,5 @@
-//! `heaplab snapshot diff`: what two snapshots of a process differ in, as DevTools' Comparison;
-//! over a series, what grows every time.
+//! `heaplab snapshot diff`: the difference of two snapshots of a process, as DevTools' Comparison;
+//! in a series, the classes that grow every time.
 
 use super::file::{Reading, all_analysed, analysed};
 use crate::answer::{self, HtmlFile, file_name};
@@ -16,7 +16,6 @@ use heaplab_text::lines;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Arguments of `heaplab snapshot diff`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../../help/snapshot-diff.txt"))]
 pub struct Args {
@@ -41,7 +40,6 @@ pub struct Args {
     reading: Reading,
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     args.html.check()?;
     match &args.files[..] {
@@ -79,7 +77,7 @@ fn compared(args: &Args, analyses: &[&Analysis]) -> Result<()> {
     )
 }
 
-/// Whether equal ids are equal objects; where they are not, that is said.
+/// Whether equal ids are equal objects; warns if not.
 pub fn warned(older: &SnapshotIds, newer: &SnapshotIds) -> Session {
     let session = Session::of(older, newer);
     warn(&session);

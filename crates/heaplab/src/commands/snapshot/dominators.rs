@@ -1,5 +1,5 @@
-//! `heaplab snapshot dominators`: what holds what alive. What an object dominates goes when it
-//! goes.
+//! `heaplab snapshot dominators`: which object keeps which alive. The objects that an object
+//! dominates die with it.
 
 use super::file::{self, Open, Reading};
 use crate::answer;
@@ -10,7 +10,6 @@ use heaplab_terminal as terminal;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Arguments of `heaplab snapshot dominators`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../../help/snapshot-dominators.txt"))]
 pub struct Args {
@@ -33,7 +32,6 @@ pub struct Args {
     reading: Reading,
 }
 
-/// Runs the command.
 pub fn run(file: &Path, args: Args, open: Open) -> Result<ExitCode> {
     file::analysed(file, &args.reading, open, |analysis| {
         let root = analysis.snapshot().graph.root();

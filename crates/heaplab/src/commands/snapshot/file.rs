@@ -1,4 +1,4 @@
-//! Snapshots from files: mapped, read, analysed, with a line on the terminal while that lasts.
+//! Snapshots from files: mapped, read and analysed, with a line of progress on a terminal.
 
 use super::index::Beside;
 use super::packed::unpack;
@@ -52,7 +52,7 @@ impl Reading {
         }
     }
 
-    /// A line that moves while something lasts.
+    /// A spinner.
     pub fn spinner(&self, message: String) -> ProgressBar {
         spinner(self.quiet, message)
     }
@@ -63,7 +63,7 @@ pub fn bar(quiet: bool, message: &'static str) -> ProgressBar {
     progress::bar(quiet, 1, "{msg} {wide_bar} {percent} %").with_message(message)
 }
 
-/// A file's bytes: mapped, or unpacked where it is packed.
+/// A file's bytes: mapped, or unpacked if the file is packed.
 pub struct Source {
     /// Its name.
     pub path: PathBuf,
@@ -72,12 +72,12 @@ pub struct Source {
 }
 
 impl Source {
-    /// Maps a file; one that is packed is unpacked.
+    /// Maps a file, or unpacks it.
     pub fn open(path: &Path, quiet: bool) -> Result<Source> {
         Source::open_as(path, quiet, false)
     }
 
-    /// The same of a file that may be cut: of a packed one what comes before the cut.
+    /// The same for a file that may be cut: a packed one up to its cut.
     pub fn open_cut(path: &Path, quiet: bool) -> Result<Source> {
         Source::open_as(path, quiet, true)
     }
@@ -98,7 +98,7 @@ impl Source {
         Ok(Source { path: path.into(), map, unpacked })
     }
 
-    /// All of it; empty where the file is.
+    /// All bytes.
     pub fn bytes(&self) -> &[u8] {
         self.unpacked.as_deref().or(self.map.as_deref()).unwrap_or_default()
     }
@@ -115,8 +115,8 @@ impl Source {
         snapshot.map_err(|error| self.damaged(&error))
     }
 
-    /// Gives `with` the answers: from the index beside it where that is asked for and is good,
-    /// otherwise from the file. An index that cannot be written costs a warning, not the answer.
+    /// Gives `with` the answers: with `--index` from a good index beside the file, otherwise from
+    /// the file. An index that cannot be written costs a warning, not the answer.
     pub fn analysed<T>(
         &self,
         reading: &Reading,
@@ -156,7 +156,7 @@ impl Source {
         Ok(rows)
     }
 
-    /// Why it was not written anew: of a damaged file, what is wrong with it.
+    /// Why the file was not written anew: for a damaged file, the damage.
     pub fn not_rewritten(&self, error: RewriteError) -> anyhow::Error {
         match error {
             RewriteError::Damage(damage) => self.damaged(&damage),
@@ -178,10 +178,10 @@ impl Source {
     }
 }
 
-/// A file that is open already, in a session.
+/// A file that a session has open.
 pub type Open<'o, 's, 'a> = Option<(&'o Path, &'o Analysis<'s, 'a>)>;
 
-/// Reads and analyses a file, unless it is open, and gives `with` the answers.
+/// Gives `with` the answers of a file; reads and analyses it first, unless it is open.
 pub fn analysed<T>(
     path: &Path,
     reading: &Reading,
@@ -194,7 +194,7 @@ pub fn analysed<T>(
     Source::open(path, reading.quiet)?.analysed(reading, with)
 }
 
-/// The same of several files together; they are opened before the first is read.
+/// The same for several files. Opens all before it reads the first.
 pub fn all_analysed<T>(
     paths: &[PathBuf],
     reading: &Reading,

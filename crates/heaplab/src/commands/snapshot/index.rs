@@ -1,4 +1,4 @@
-//! The index beside a snapshot (FILE.index): what `--index` keeps, and finds the next time.
+//! The index beside a snapshot (FILE.index): `--index` writes it, and reads it the next time.
 
 use super::file::{Reading, Source};
 use anyhow::Result;
@@ -8,7 +8,7 @@ use heaplab_terminal::bus::{self, Mapped, Mmap};
 use heaplab_terminal::whole_file;
 use std::path::PathBuf;
 
-/// Where the index of a snapshot is, or is to be.
+/// The place of a snapshot's index.
 pub struct Beside<'s> {
     source: &'s Source,
     path: PathBuf,
@@ -17,7 +17,7 @@ pub struct Beside<'s> {
 }
 
 impl<'s> Beside<'s> {
-    /// That of an open snapshot.
+    /// The place for an open snapshot.
     pub fn of(source: &'s Source, reading: &Reading) -> Beside<'s> {
         let mut path = source.path.as_os_str().to_owned();
         path.push(".index");
@@ -27,7 +27,7 @@ impl<'s> Beside<'s> {
         Beside { source, path, key, map }
     }
 
-    /// What it says, if it is there, whole, and the snapshot's.
+    /// Its content, if it exists, is whole and belongs to the snapshot.
     pub fn open(&self, threads: usize) -> Option<Indexed<'_>> {
         Indexed::open(self.map.as_deref()?, self.source.bytes(), &self.key, threads).ok()
     }

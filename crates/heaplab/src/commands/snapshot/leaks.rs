@@ -1,5 +1,5 @@
-//! `heaplab snapshot leaks`: what an action leaked, from three snapshots: by the way that holds it,
-//! most retained first, with the references to cut.
+//! `heaplab snapshot leaks`: the objects that an action leaked, from three snapshots: by the path
+//! that holds them, most retained first, with the references to cut.
 
 use super::file::{self, Reading};
 use super::object_filter::{ObjectFilter, moment, of_file};
@@ -18,7 +18,6 @@ use heaplab_terminal as terminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Arguments of `heaplab snapshot leaks`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../../help/snapshot-leaks.txt"))]
 pub struct Args {
@@ -35,7 +34,7 @@ pub struct Args {
     asked: Asked,
 }
 
-/// Which leaks are asked for, and how they are told.
+/// Which leaks to show, and how.
 #[derive(Debug, clap::Args)]
 pub struct Asked {
     /// Count only objects that match this condition of `query`, such as 'detached = 1'
@@ -62,7 +61,6 @@ fn condition(text: &str) -> Result<Expression, String> {
     read_condition(text).map_err(|misread| misread.to_string())
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     args.asked.check()?;
     let files = [&args.base, &args.target, &args.last];
@@ -73,19 +71,19 @@ pub fn run(args: Args) -> Result<ExitCode> {
 }
 
 impl Asked {
-    /// Refuses what cannot be answered, before any work.
+    /// Refuses a wrong request before any work.
     pub fn check(&self) -> Result<()> {
         self.html.check()
     }
 
-    /// Whether no progress is to be shown.
+    /// Whether to show no progress.
     pub fn is_quiet(&self) -> bool {
         self.json || self.reading.quiet
     }
 }
 
-/// Tells what leaked between a first and a second snapshot and a third; `advice` is what to do
-/// about files that do not follow each other.
+/// Prints the leaks between a first, a second and a third snapshot. `advice` is for files that do
+/// not follow each other.
 pub fn tell(
     files: [&PathBuf; 3],
     args: &Asked,

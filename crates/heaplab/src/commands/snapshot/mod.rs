@@ -32,7 +32,6 @@ use clap::{ArgMatches, FromArgMatches, Subcommand};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Arguments of `heaplab snapshot`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../../help/snapshot.txt"))]
 pub struct Args {
@@ -163,7 +162,6 @@ impl FromArgMatches for OfFile {
     }
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     match args.command {
         Command::Take(args) => take::run(args),

@@ -7,7 +7,6 @@ use heaplab_snapshot_view::object::References;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Arguments of `heaplab snapshot object`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../../help/snapshot-object.txt"))]
 pub struct Args {
@@ -18,7 +17,6 @@ pub struct Args {
     top: usize,
 }
 
-/// Runs the command.
 pub fn run(file: &Path, args: Args, open: Open) -> Result<ExitCode> {
     args.object.answer(file, "heaplab-snapshot-object", open, &References { top: args.top })
 }

@@ -17,7 +17,6 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Arguments of `heaplab snapshot open`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../../help/snapshot-open.txt"))]
 pub struct Args {
@@ -51,7 +50,6 @@ enum Word {
     Exit,
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     if args.serve {
         return serve::run(&args.files, args.port, &args.reading);

@@ -1,20 +1,19 @@
-//! Packed snapshots on the command line: how much may come of one, and what to do where that is not
-//! enough.
+//! Packed snapshots on the command line, unpacked into memory up to a limit.
 //!
-//! A file that is not packed is mapped, and its pages are the system's to drop; what is unpacked
-//! stays. So there is a limit, half of the memory that is free, and beyond it the user is told the
-//! command that unpacks to disk.
+//! heaplab maps a file that is not packed, and the system may drop its pages. Unpacked bytes stay
+//! in memory. So the limit is half of the free memory; beyond it, the error names the command that
+//! unpacks to disk.
 
 use anyhow::{Result, anyhow};
 use heaplab_snapshot::packed::{Packing, UnpackError};
 use heaplab_snapshot_view::packed::not_unpacked;
 use std::path::Path;
 
-/// What may be unpacked where the system does not say what is free.
+/// The limit if the system does not report its free memory.
 const LIMIT_BYTES: u64 = 4 << 30;
 
-/// All of a packed file, or where its beginning is enough what comes before a damage. `progress`
-/// hears how much there is so far.
+/// All of a packed file, or, where the beginning is enough, the bytes before a damage. `progress`
+/// gets the number of bytes so far.
 pub fn unpack(
     packing: Packing,
     path: &Path,
@@ -33,7 +32,7 @@ pub fn unpack(
     }
 }
 
-/// Half of the memory that is free.
+/// Half of the free memory.
 fn limit_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let free = text.lines().find_map(|line| {

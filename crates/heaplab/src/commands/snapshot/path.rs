@@ -16,7 +16,6 @@ use heaplab_terminal as terminal;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Arguments of `heaplab snapshot path`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../../help/snapshot-path.txt"))]
 pub struct Args {
@@ -38,7 +37,6 @@ pub struct Args {
     reading: Reading,
 }
 
-/// Runs the command.
 pub fn run(file: &Path, args: Args, open: Open) -> Result<ExitCode> {
     file::analysed(file, &args.reading, open, |analysis| {
         let nodes = args.only.of(args.subject.nodes(analysis)?, &args.reading, analysis)?;

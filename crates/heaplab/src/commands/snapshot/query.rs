@@ -13,7 +13,6 @@ use std::process::ExitCode;
 
 /// Rows of text where the query does not say.
 const ROWS_SHOWN: usize = 20;
-/// Arguments of `heaplab snapshot query`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../../help/snapshot-query.txt"))]
 pub struct Args {
@@ -32,7 +31,6 @@ pub struct Args {
     reading: Reading,
 }
 
-/// Runs the command.
 pub fn run(file: &Path, args: Args, open: Open) -> Result<ExitCode> {
     let mut plan = match Plan::read(&args.query) {
         Ok(plan) => plan,

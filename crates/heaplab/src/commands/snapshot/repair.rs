@@ -1,4 +1,4 @@
-//! `heaplab snapshot repair`: a file that opens, from one that was cut.
+//! `heaplab snapshot repair`: makes a file that opens from a cut one.
 
 use super::file::Source;
 use super::rewriting::Rewriting;
@@ -9,7 +9,6 @@ use heaplab_terminal as terminal;
 use heaplab_text::lines;
 use std::process::ExitCode;
 
-/// Arguments of `heaplab snapshot repair`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../../help/snapshot-repair.txt"))]
 pub struct Args {
@@ -20,7 +19,6 @@ pub struct Args {
     quiet: bool,
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     args.rewriting.check()?;
     let source = Source::open_cut(&args.rewriting.file, args.quiet)?;

@@ -8,7 +8,6 @@ use heaplab_snapshot_view::retainers::{Holders, Limits};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Arguments of `heaplab snapshot retainers`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../../help/snapshot-retainers.txt"))]
 pub struct Args {
@@ -25,7 +24,6 @@ pub struct Args {
     lines: usize,
 }
 
-/// Runs the command.
 pub fn run(file: &Path, args: Args, open: Open) -> Result<ExitCode> {
     let all = |number| if number == 0 { usize::MAX } else { number };
     let limits = Limits { depth: args.depth.into(), top: all(args.top), lines: all(args.lines) };

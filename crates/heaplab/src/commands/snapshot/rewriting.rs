@@ -1,4 +1,4 @@
-//! What the commands that write a snapshot anew share.
+//! The common part of commands that write a snapshot anew.
 
 use super::file::{self, Source};
 use anyhow::{Result, ensure};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// What is read and what is written.
+/// Input and output.
 #[derive(Debug, clap::Args)]
 pub struct Rewriting {
     /// The snapshot
@@ -23,7 +23,7 @@ pub struct Rewriting {
     pub json: bool,
 }
 
-/// How far a rewriting is: bytes read, of all.
+/// The progress of a rewriting: bytes read, of all.
 type Progress<'p> = &'p mut dyn FnMut(u64, u64);
 
 impl Rewriting {
@@ -33,8 +33,8 @@ impl Rewriting {
         Source::open(&self.file, quiet)
     }
 
-    /// Refuses JSON on standard output where the file goes there, and a file that would take the
-    /// place of the one that is read.
+    /// Refuses JSON on standard output together with the file, and an output that would replace
+    /// the input.
     pub fn check(&self) -> Result<()> {
         ensure!(
             !self.json || self.output != Path::new("-"),
@@ -78,7 +78,7 @@ impl Rewriting {
         Ok(done.expect("what is written was rewritten"))
     }
 
-    /// Tells machines what was done, where they asked.
+    /// Prints the summary for `--json`.
     pub fn tell(&self, format: &str, written: &Written, told: Value) -> Result<()> {
         if !self.json {
             return Ok(());

@@ -20,7 +20,6 @@ const BYTES_LIMIT: u64 = 1 << 20;
 const ELSEWHERE: &str =
     "the page loaded another document, where ids begin anew: let `action:` and `back:` stay in one";
 
-/// Arguments of `heaplab snapshot scenario`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../../help/snapshot-scenario.txt"))]
 pub struct Args {
@@ -46,7 +45,6 @@ pub struct Args {
     asked: Asked,
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     args.asked.check()?;
     let scenario = read(&args.scenario)?;

@@ -10,7 +10,6 @@ use std::cmp::Reverse;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Arguments of `heaplab snapshot strings`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../../help/snapshot-strings.txt"))]
 pub struct Args {
@@ -30,7 +29,6 @@ pub struct Args {
     reading: Reading,
 }
 
-/// Runs the command.
 pub fn run(file: &Path, args: Args, open: Open) -> Result<ExitCode> {
     file::analysed(file, &args.reading, open, |analysis| {
         let mut rows: Vec<Row> = if args.all {

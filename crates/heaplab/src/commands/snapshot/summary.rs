@@ -14,7 +14,6 @@ use heaplab_terminal::output;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Arguments of `heaplab snapshot summary`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../../help/snapshot-summary.txt"))]
 pub struct Args {
@@ -49,7 +48,6 @@ pub struct Args {
 /// What `--filter` takes. The file has no line end.
 pub const FILTER_HELP: &str = include_str!("../../../help/snapshot-filter.txt");
 
-/// Runs the command.
 pub fn run(file: &Path, args: Args, open: Open) -> Result<ExitCode> {
     args.html.check()?;
     let (summary, overwritten) = summary(file, &args, open)?;

@@ -17,7 +17,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Arguments of `heaplab snapshot take`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../../help/snapshot-take.txt"))]
 pub struct Args {
@@ -45,7 +44,6 @@ pub struct Args {
     json: bool,
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     if let Some((_, twice)) =
         args.outputs.iter().enumerate().find(|(at, path)| args.outputs[..*at].contains(path))

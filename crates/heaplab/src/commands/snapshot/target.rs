@@ -1,10 +1,10 @@
-//! Which live heap: a process, or an inspector's address.
+//! The live heap: a process, or an inspector's address.
 
 use anyhow::Result;
 use heaplab_capture::{Connection, Endpoint, Options};
 use std::time::Duration;
 
-/// What to connect to, the same for `take` and `watch`.
+/// The target of `take` and `watch`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Target {
     /// A Node: its process id, or an address such as ws://127.0.0.1:9229/... or 127.0.0.1:9229
@@ -28,7 +28,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Ends the connection, and says if an inspector that was opened for it stays open.
+    /// Ends the connection, and warns if the inspector that heaplab opened stays open.
     pub fn end(&self, connection: Connection) {
         if let Err(error) = connection.end(&Options::default()) {
             eprintln!("heaplab: {error}");

@@ -1,5 +1,5 @@
-//! `heaplab snapshot trim`: what some objects retain and what leads to them, small enough for a bug
-//! report.
+//! `heaplab snapshot trim`: the memory that some objects retain and the paths to them, small enough
+//! for a bug report.
 
 use super::file::{Reading, Source};
 use super::object_filter::ObjectFilter;
@@ -13,7 +13,6 @@ use heaplab_text::words::count as number;
 use serde_json::json;
 use std::process::ExitCode;
 
-/// Arguments of `heaplab snapshot trim`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../../help/snapshot-trim.txt"))]
 pub struct Args {
@@ -34,7 +33,6 @@ pub struct Args {
     reading: Reading,
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let source = args.rewriting.open(args.reading.quiet)?;
     source.analysed(&args.reading, |analysis| trimmed(&args, &source, analysis))?;

@@ -9,7 +9,6 @@ use heaplab_terminal as terminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Arguments of `heaplab snapshot validate`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../../help/snapshot-validate.txt"))]
 pub struct Args {
@@ -24,7 +23,6 @@ pub struct Args {
     json: bool,
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let source = Source::open(&args.file, args.quiet || args.json)?;
     let bar = file::bar(args.quiet || args.json, "validating");

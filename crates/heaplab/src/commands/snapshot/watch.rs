@@ -18,7 +18,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Arguments of `heaplab snapshot watch`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../../help/snapshot-watch.txt"))]
 pub struct Args {
@@ -58,7 +57,6 @@ pub fn interval(text: &str) -> Result<Duration, String> {
     time.ok_or_else(|| "expected a time of 10ms or more, such as 250ms, 30s or 5min".into())
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let (mut connection, title) = args.target.connect()?;
     let most = args.near_heap_limit.unwrap_or(args.at_most);
@@ -143,7 +141,7 @@ fn tell_left(own: &OwnFiles) {
     }
 }
 
-/// Tells what became of a file that Node wrote by itself.
+/// Prints the fate of a file that Node wrote by itself.
 fn tell(snapshot: &OwnSnapshot, is_json: bool) -> Result<()> {
     match snapshot {
         OwnSnapshot::Cut(path) => eprintln!(

@@ -10,9 +10,9 @@ use heaplab_snapshot_view::page::{Opened, Page, Problem, asset};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Reads the files, says where the page is, and answers until the program is interrupted.
+/// Reads the files, prints the page's address, and answers until the program is interrupted.
 pub fn run(paths: &[PathBuf], port: u16, reading: &Reading) -> Result<ExitCode> {
-    // Before minutes of reading: the port may be taken.
+    // The port may be taken: bind it before minutes of reading.
     let server = Server::bind(port)
         .with_context(|| format!("cannot listen on port {port} of the loopback address"))?;
     all_analysed(paths, reading, &mut |analyses| serve(&server, paths, analyses, reading))
