@@ -245,8 +245,8 @@ impl FreeList {
                 window_bytes = bytes;
                 return;
             }
-            // Of the cursor, because the pointer that a block was given back with may be good for no
-            // more than that block.
+            // From the cursor: the pointer of a block that was given back may be good for that
+            // block only.
             let block = NonNull::new(cursor.with_addr(start)).expect("a block's address");
             // SAFETY: the piece is made of free blocks that are in no list any more.
             unsafe { self.put(block, bytes) };

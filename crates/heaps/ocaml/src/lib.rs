@@ -1,11 +1,11 @@
 //! OCaml 4's minor and major heap with next-fit, first-fit and best-fit, as a heap that any
 //! workload can run on.
 //!
-//! It answers two questions: the cost of a workload under OCaml's collector, and the best of its three
-//! policies for it. The rules are those of OCaml's runtime (`runtime/*.c`, versions 4.12.0 to
-//! 4.14.2), read there and written anew; the head of each module names its sources. A run makes the
-//! same decisions as the real runtime, slice for slice: when it collects, how much it marks and
-//! sweeps, where each block lies.
+//! It answers two questions: the cost of a workload under OCaml's collector, and the best of its
+//! three policies for the workload. The rules are those of OCaml's runtime (`runtime/*.c`, versions
+//! 4.12.0 to 4.14.2), read there and written anew; the head of each module names its sources. A run
+//! makes the same decisions as the real runtime, slice for slice: when it collects, how much it
+//! marks and sweeps, where each block lies.
 //!
 //! **The program around the workload.** A heap of the lab has no program, but OCaml's pacing
 //! depends on one. So this heap contains the smallest program that can run a workload: its

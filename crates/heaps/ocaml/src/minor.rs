@@ -1,10 +1,11 @@
 //! The minor heap, the table of slots that refer to it, and the minor collection.
 //!
-//! Source: `minor_gc.c` (`caml_empty_minor_heap`). Blocks are cut from the high end downwards. After a minor collection the
-//! trigger is the middle of the minor heap, where a slice of the major collector runs; after the
-//! slice it is the start. The remembered set is a table of slots in the order of stores. It
-//! requests a minor collection when its entries reach an eighth of the minor heap's words. A slot
-//! may be in the table twice, which is harmless: at the second time its object has already moved.
+//! Source: `minor_gc.c` (`caml_empty_minor_heap`). Blocks are cut from the high end downwards.
+//! After a minor collection the trigger is the middle of the minor heap, where a slice of the major
+//! collector runs; after the slice it is the start. The remembered set is a table of slots in the
+//! order of stores. It requests a minor collection when its entries reach an eighth of the minor
+//! heap's words. A slot may be in the table twice, which is harmless: at the second time its object
+//! has already moved.
 
 use crate::block::{
     Address, WHITE, copy_apart, field, header, header_at, is_block, load, store, words_of,
