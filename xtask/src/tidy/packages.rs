@@ -1,10 +1,14 @@
 //! The facts that a registry shows of a crate: every published crate must state them. Every
-//! dependency by path must have a version, by which a published crate finds it.
+//! dependency by path must have a version, by which a published crate finds it. Libraries that do
+//! heaplab's own work a second time are judges in tests, and nowhere else.
 
 use super::{Finding, SourceFile};
 
 const REQUIRED: [&str; 6] =
     ["description", "version", "license", "repository", "keywords", "categories"];
+
+/// Judges of the project's own Parquet writer and dominators.
+const ONLY_TESTS: [&str; 2] = ["parquet", "petgraph"];
 
 /// Checks every published crate below `crates/` for the facts that a registry shows, and the
 /// workspace's dependencies for versions.
@@ -12,6 +16,7 @@ pub fn check(files: &[SourceFile]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for manifest in files.iter().filter(|file| file.path.ends_with("Cargo.toml")) {
         let Ok(table) = manifest.text.parse::<toml::Table>() else { continue };
+        findings.extend(judges(manifest, &table));
         if manifest.path == "Cargo.toml" {
             findings.extend(without_version(manifest, &table));
         } else if manifest.path.starts_with("crates/") && !manifest.path.contains("/tests/") {
@@ -25,6 +30,15 @@ pub fn check(files: &[SourceFile]) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Dependencies that only tests may have.
+fn judges(manifest: &SourceFile, table: &toml::Table) -> Vec<Finding> {
+    let Some(dependencies) = table.get("dependencies").and_then(toml::Value::as_table) else {
+        return Vec::new();
+    };
+    let used = ONLY_TESTS.into_iter().filter(|name| dependencies.contains_key(*name));
+    used.map(|name| manifest.finding(1, format!("{name} belongs to [dev-dependencies]"))).collect()
 }
 
 /// The facts missing in a published crate's manifest.
@@ -99,6 +113,17 @@ mod tests {
         let own = "[package]\npublish = false\n";
         assert_eq!(messages(&[("crates/a/Cargo.toml", own)]), Vec::<String>::new());
         assert_eq!(messages(&[("bench/Cargo.toml", "[package]\n")]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_judge_is_for_tests_alone() {
+        let of = |table: &str| {
+            let text = format!("[package]\npublish = false\n[{table}]\nparquet.workspace = true\n");
+            messages(&[("crates/a/Cargo.toml", &text)])
+        };
+        let found = ["crates/a/Cargo.toml:1: parquet belongs to [dev-dependencies]"];
+        assert_eq!(of("dependencies"), found);
+        assert_eq!(of("dev-dependencies"), Vec::<String>::new());
     }
 
     #[test]
