@@ -355,16 +355,9 @@ impl Shadow {
                     self.granule_bytes = bytes;
                 }
             }
-            ChunkOp::Node if self.nodes.len() < NODES_LIMIT => {
-                self.nodes.push((address, bytes, false))
+            ChunkOp::Node | ChunkOp::NodeApart => {
+                self.node(address, bytes, op == ChunkOp::NodeApart)
             }
-            ChunkOp::NodeApart
-                if self.nodes.len() < NODES_LIMIT && self.class_nodes.len() < CLASS_NODES_LIMIT =>
-            {
-                self.nodes.push((address, bytes, true));
-                self.class_nodes.push((address, bytes));
-            }
-            ChunkOp::Node | ChunkOp::NodeApart => {}
             ChunkOp::Root if !is_chunk(address, ROOT_BYTES) => {}
             ChunkOp::Root => {
                 let free = Chunk {
@@ -396,17 +389,7 @@ impl Shadow {
                     self.granules.insert(from, to);
                 }
             }
-            ChunkOp::Uncommit => {
-                if let Some((from, to)) = self.granules_of(address, bytes) {
-                    self.counters.uncommits += u64::from(self.granules.count_within(from, to) > 0);
-                    self.granules.remove(from, to);
-                }
-                if let Some(chunk) =
-                    self.chunks.get_mut(&address).filter(|chunk| chunk.owner == Owner::Free)
-                {
-                    chunk.committed_bytes = 0;
-                }
-            }
+            ChunkOp::Uncommit => self.uncommit(address, bytes),
             ChunkOp::Leftover => self.leftover(event),
             ChunkOp::Purge => self.counters.purges += 1,
             // If the size limit leaves no more than the threshold does, the limit is the one that
@@ -419,6 +402,30 @@ impl Shadow {
                     Some(Full { limit_bytes, committed_bytes, used_bytes: self.used_bytes });
             }
             ChunkOp::Limit => self.counters.commits_refused_at_threshold += 1,
+        }
+    }
+
+    /// A node of the space, within the limits; `of_classes`: of the class space.
+    fn node(&mut self, address: u64, bytes: u64, of_classes: bool) {
+        if self.nodes.len() >= NODES_LIMIT
+            || (of_classes && self.class_nodes.len() >= CLASS_NODES_LIMIT)
+        {
+            return;
+        }
+        self.nodes.push((address, bytes, of_classes));
+        if of_classes {
+            self.class_nodes.push((address, bytes));
+        }
+    }
+
+    fn uncommit(&mut self, address: u64, bytes: u64) {
+        if let Some((from, to)) = self.granules_of(address, bytes) {
+            self.counters.uncommits += u64::from(self.granules.count_within(from, to) > 0);
+            self.granules.remove(from, to);
+        }
+        let chunk = self.chunks.get_mut(&address);
+        if let Some(chunk) = chunk.filter(|chunk| chunk.owner == Owner::Free) {
+            chunk.committed_bytes = 0;
         }
     }
 

@@ -178,16 +178,18 @@ impl<'a> Rows<'a> {
             }
         }
         rows.finish_chunk(region, &mut rounding);
+        rows.lay(chunks, &reserved);
+        (rows, leaves)
+    }
+
+    /// Notes for each chunk, by row and address, the reservation that it lies in.
+    fn lay(&mut self, chunks: Vec<(u32, usize)>, reserved: &HashMap<(usize, usize), u32>) {
         for (chunk, address) in chunks {
-            if let Some(row) = rows
-                .places
-                .around(address)
-                .and_then(|range| reserved.get(&(range.start, range.end)))
-            {
-                rows.lying.entry(*row).or_default().push(chunk);
+            let around = self.places.around(address);
+            if let Some(row) = around.and_then(|range| reserved.get(&(range.start, range.end))) {
+                self.lying.entry(*row).or_default().push(chunk);
             }
         }
-        (rows, leaves)
     }
 
     /// The leaves of a part with blocks, in a chunk (its row, its address); returns the chunk's

@@ -37,6 +37,18 @@ struct Pending {
     retired: Option<usize>,
 }
 
+/// Begin and end of the class space.
+fn class_space(records: &[Record]) -> Option<(usize, usize)> {
+    let class_base = records.iter().find_map(|record| match record.line {
+        Line::ClassSpace { base } => Some(base),
+        _ => None,
+    })?;
+    records.iter().find_map(|record| match record.line {
+        Line::NodeAt { base, end } if base == class_base => Some((base, end)),
+        _ => None,
+    })
+}
+
 impl Owners {
     pub fn space_of(&self, address: usize) -> Space {
         if (self.class_base..self.class_end).contains(&address) {
@@ -47,19 +59,8 @@ impl Owners {
     }
 
     pub fn learn(records: &[Record]) -> Result<Owners, JvmLogError> {
-        let class_base = records.iter().find_map(|record| {
-            if let Line::ClassSpace { base } = record.line { Some(base) } else { None }
-        });
-        let class_base = class_base.ok_or(JvmLogError::NoClassSpace)?;
-        let class_end = records.iter().find_map(|record| match record.line {
-            Line::NodeAt { base, end } if base == class_base => Some(end),
-            _ => None,
-        });
-        let mut owners = Owners {
-            class_base,
-            class_end: class_end.ok_or(JvmLogError::NoClassSpace)?,
-            ..Owners::default()
-        };
+        let (class_base, class_end) = class_space(records).ok_or(JvmLogError::NoClassSpace)?;
+        let mut owners = Owners { class_base, class_end, ..Owners::default() };
         let mut live: BTreeMap<usize, usize> = BTreeMap::new();
         let mut managers: HashMap<usize, usize> = HashMap::new();
         let mut threads: HashMap<u64, Pending> = HashMap::new();
