@@ -67,7 +67,7 @@ enum Command {
     Validate(validate::Args),
 }
 
-/// What is asked of one file: by a command that names it first ([`OfFile`]), or in a session.
+/// A question about one file: by a command that names it first ([`OfFile`]), or in a session.
 #[derive(Debug, Subcommand)]
 enum Question {
     /// List classes: count, shallow and retained size, distance

@@ -1,4 +1,4 @@
-//! `heaplab snapshot object`: one object and what it refers to.
+//! `heaplab snapshot object`: one object and its references.
 
 use super::file::Open;
 use super::subject::OfObject;

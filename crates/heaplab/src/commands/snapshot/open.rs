@@ -1,5 +1,5 @@
-//! `heaplab snapshot open`: many questions of one file, which is read and analysed once; with
-//! `--serve` as a page in a browser, of several files.
+//! `heaplab snapshot open`: reads and analyses a file once, and answers many questions; with
+//! `--serve`, a page in a browser for one or several files.
 //!
 //! In a terminal a line is a command of `heaplab snapshot` without the file: `path Session`,
 //! `object @4711`. A failed line prints its error, and the session goes on.
@@ -95,7 +95,7 @@ fn answered(path: &Path, analysis: &Analysis) -> Result<bool> {
     Ok(failed && !is_typed)
 }
 
-/// The lines of standard input, each behind a prompt where somebody types it.
+/// The lines of standard input, with a prompt on a terminal.
 fn lines(is_typed: bool) -> impl Iterator<Item = io::Result<String>> {
     std::iter::from_fn(move || {
         if is_typed {

@@ -1,9 +1,9 @@
-//! `heaplab snapshot path`: the shortest way from a root to an object; for a class, the ways of all
-//! its objects, equal ones together.
+//! `heaplab snapshot path`: the shortest path from a root to an object; for a class, the paths of
+//! all its objects, equal ones together.
 //!
-//! A shortest way is not the only one: another may keep the object when this one is cut. But each
-//! step goes to the retainer that is nearest to a root, which is what DevTools opens first and what
-//! names the culprit most often.
+//! Other paths may keep the object alive when the shortest is cut. But each step of the shortest
+//! goes to the retainer nearest to a root: DevTools opens it first, and it names the culprit most
+//! often.
 
 use super::file::{self, Open, Reading};
 use super::object_filter::ObjectFilter;

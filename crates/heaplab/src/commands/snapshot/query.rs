@@ -11,7 +11,7 @@ use heaplab_terminal::{output, whole_file};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Rows of text where the query does not say.
+/// Rows of text for a query without `top`.
 const ROWS_SHOWN: usize = 20;
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../../help/snapshot-query.txt"))]

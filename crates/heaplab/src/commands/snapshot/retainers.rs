@@ -1,5 +1,5 @@
-//! `heaplab snapshot retainers`: what refers to an object, the nearest to a root first, as
-//! DevTools' Retainers.
+//! `heaplab snapshot retainers`: the objects that refer to an object, the nearest to a root first,
+//! as DevTools' Retainers.
 
 use super::file::Open;
 use super::subject::OfObject;
