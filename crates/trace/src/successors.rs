@@ -14,9 +14,10 @@
 //!
 //! - Their sizes fall as often as they rise, and a buffer's do not fall. A stack's buffers grow
 //!   only if four in five of its decisions were for a larger block.
-//! - Where their sizes only rise, each birth *overtakes*: it is larger than all that the stack made
-//!   since the freed block, and it made something. Of buffers that grow in turn only the largest
-//!   overtakes. A stack of which more than four in five overtook has no buffers.
+//! - Where their sizes only rise, each birth *overtakes*: the stack made larger blocks since the
+//!   freed one, and the birth is larger than all of them. Of buffers that grow in turn only the
+//!   largest overtakes, and small blocks between two steps of a buffer are none to overtake. A stack
+//!   of which more than four in five overtook has no buffers.
 //!
 //! Two things are buffers by all that a recording has: a queue of one whose messages only become
 //! longer, and pairs of a small block and a larger one. And many small steps of buffers that take
@@ -88,8 +89,6 @@ struct Decisions {
     falls: u64,
     /// Rises that overtook.
     overtakes: u64,
-    /// The last decided birth.
-    last: ObjectId,
     /// Decided births larger than all later ones, or as large; the oldest is left out where they
     /// are too many.
     larger: VecDeque<(ObjectId, u64)>,
@@ -188,7 +187,7 @@ impl Successors {
             birth.object > block.object && row.saturating_sub(birth.row) <= ROWS
         })?;
         let decisions = self.decisions.entry(block.stack).or_default();
-        let overtakes = decisions.overtakes(block.object, birth, between);
+        let overtakes = decisions.overtakes(block, birth, between);
         if block.size == 0 || birth.size <= block.size {
             decisions.falls += 1;
             return None;
@@ -222,21 +221,20 @@ impl Decisions {
             && overtakes <= in_place.saturating_mul(RISES_FOR_A_FALL)
     }
 
-    /// Whether `birth` is larger than all births since the one of `freed`, and there were some.
+    /// Whether the largest block made since `freed` is larger than that, and `birth` larger still.
     /// `between`: the largest of those that its thread's window has.
-    fn overtakes(&mut self, freed: ObjectId, birth: Birth, between: Option<u64>) -> bool {
-        let some = between.is_some() || self.last > freed;
+    fn overtakes(&mut self, freed: Block, birth: Birth, between: Option<u64>) -> bool {
+        // The first of them is the largest.
+        let since = self.larger.iter().find(|(object, _)| *object > freed.object);
+        let largest = since.map(|(_, size)| *size).max(between);
         while self.larger.back().is_some_and(|(_, size)| *size < birth.size) {
             self.larger.pop_back();
         }
-        let is_largest = self.larger.back().is_none_or(|(object, _)| *object <= freed)
-            && between.is_none_or(|size| size < birth.size);
         if self.larger.len() == SIZES_KEPT {
             self.larger.pop_front();
         }
         self.larger.push_back((birth.object, birth.size));
-        self.last = birth.object;
-        some && is_largest
+        largest.is_some_and(|largest| freed.size < largest && largest < birth.size)
     }
 }
 
@@ -352,6 +350,20 @@ mod tests {
         }
         // With one message no event tells it from a buffer.
         assert!(queue_grows(1, |item| 100 + item));
+    }
+
+    #[test]
+    fn a_buffer_among_small_blocks_of_its_stack_grows() {
+        let mut program = Program::default();
+        let mut buffer = program.born(1000, 0);
+        for step in 1..1000 {
+            let small = program.born(30 + step % 9, 0);
+            let grown = program.born(1000 + step, 0);
+            program.freed(buffer, 0);
+            program.freed(small, 0);
+            buffer = grown;
+        }
+        assert!(program.successors.grows(7));
     }
 
     #[test]
