@@ -159,7 +159,9 @@ impl<'e, 'q, 's, 'a> Test<'e, 'q, 's, 'a> {
                 order.is_some_and(|order| is_one(order, *orders))
             }
             Test::OfSums(orders, left, right, part) => {
-                match left.value(objects, node).partial_cmp(&right.value(objects, node)) {
+                let (left, right) = (left.value(objects, node), right.value(objects, node));
+                match left.partial_cmp(&right) {
+                    Some(_) if left.is_infinite() || right.is_infinite() => false,
                     Some(order) => is_one(order, *orders),
                     None => {
                         let mut field = |name: &str, _: Option<&str>| objects.value(node, name);
@@ -208,23 +210,29 @@ impl Sum {
         }
     }
 
-    /// Not a number: it is divided by zero, or too large to be exact.
+    /// Infinite: it is divided by zero. Not a number: it is too large to be exact.
+    #[inline]
     fn value(&self, objects: &Objects, node: Node) -> f64 {
         match self {
             Sum::Number(number) => *number,
             Sum::Field(field) => exact(objects.number(node, *field).unwrap_or_default() as f64),
-            Sum::Steps(first, steps) => {
-                steps.iter().fold(first.value(objects, node), |value, (sign, sum)| {
-                    let right = sum.value(objects, node);
-                    exact(match sign {
-                        b'+' => value + right,
-                        b'-' => value - right,
-                        b'*' => value * right,
-                        _ => value / right,
-                    })
-                })
-            }
+            Sum::Steps(first, steps) => Sum::computed(first, steps, objects, node),
         }
+    }
+
+    fn computed(first: &Sum, steps: &[(u8, Sum)], objects: &Objects, node: Node) -> f64 {
+        let mut value = first.value(objects, node);
+        for (sign, sum) in steps {
+            let right = sum.value(objects, node);
+            value = exact(match sign {
+                b'+' => value + right,
+                b'-' => value - right,
+                b'*' => value * right,
+                _ if right == 0.0 => return f64::INFINITY,
+                _ => value / right,
+            });
+        }
+        value
     }
 }
 
