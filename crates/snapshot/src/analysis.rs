@@ -263,6 +263,7 @@ impl<'s, 'a> Analysis<'s, 'a> {
     }
 
     /// The index of the node's class in [`Analysis::classes`].
+    #[inline]
     pub fn class_of(&self, node: Node) -> u32 {
         self.classes.class_of[node as usize]
     }
@@ -290,11 +291,13 @@ impl<'s, 'a> Analysis<'s, 'a> {
     }
 
     /// The node's own bytes, with the internals that it alone owns.
+    #[inline]
     pub fn self_size(&self, node: Node) -> u64 {
         self.sizes.get(node)
     }
 
     /// Bytes that the node's death would free.
+    #[inline]
     pub fn retained_size(&self, node: Node) -> u64 {
         self.retained.get(self.tree.number[node as usize])
     }
