@@ -227,7 +227,7 @@ fn files_that_say_nothing_of_leaks_are_refused() {
     refused(&["leaks", "b", "a", "c"], "a: it is older than the file before");
     refused(&["leaks", "a", "c", "b"], "b: it is older than the file before");
     refused(&["leaks", "a", "b", "b"], "b is named twice");
-    // Two files are compared in any order, and the wrong one is told.
+    // `diff` compares two files in any order, and warns about the wrong one.
     let turned = "the files stand in the wrong order";
     for (files, is_turned) in [
         (&["a", "b"][..], false),

@@ -17,7 +17,7 @@
 //! - Where their sizes only rise, each birth *overtakes*: the stack made larger blocks since the
 //!   freed one, and the birth is larger than all of them. Of buffers that grow in turn only the
 //!   largest overtakes, and small blocks between two steps of a buffer are none to overtake. A
-//!   stack of which more than four in five overtook has no buffers.
+//!   stack with more than four overtaking births in five has no buffers.
 //!
 //! Two things are buffers by all that a recording has: a queue of one whose messages only become
 //! longer, and pairs of a small block and a larger one. And many small steps of buffers that take

@@ -182,7 +182,7 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
     }
 }
 
-/// The first rows by a key, of which no more than twice as many as are wanted are kept.
+/// The first rows by a key. Keeps at most twice as many rows as the caller wants.
 struct First {
     most: usize,
     descending: bool,

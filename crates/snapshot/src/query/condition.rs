@@ -1,8 +1,8 @@
 //! A condition on objects, prepared for a heap of millions of them.
 //!
 //! What depends on an object's class, its type or its name alone is decided once a class, a type or
-//! a name. Sums of numbers are computed without an expression's detours. The rest is evaluated for
-//! each object.
+//! a name. Sums of numbers are computed as doubles while doubles are exact. The rest is evaluated
+//! for each object.
 
 use super::object::{Cell, Objects};
 use super::plan::Field;
@@ -98,7 +98,7 @@ impl<'e, 'q, 's, 'a> Test<'e, 'q, 's, 'a> {
         Some(Test::OfSums(orders(sign)?, Sum::of(left)?, Sum::of(right)?, part))
     }
 
-    /// `None`: it has to be evaluated for each object.
+    /// `None`: the comparison needs a sum or an evaluation for each object.
     fn of_comparison(objects: &Objects<'q, 's, 'a>, part: &'e Expression) -> Option<Self> {
         let Some(field) = only_field(part)? else {
             let no_name = &mut |_: &str, _: Option<&str>| Value::Integer(0);
