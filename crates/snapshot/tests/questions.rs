@@ -63,7 +63,7 @@ fn file(rows: &[Row]) -> String {
     heap(rows).file().replace('\u{e000}', "\\ud83d")
 }
 
-const CONDITIONS: [&str; 18] = [
+const CONDITIONS: [&str; 19] = [
     "name = \"a\"",
     "name ~ \"*a*\" or name = \"\"",
     "not name >= \"b\"",
@@ -78,6 +78,7 @@ const CONDITIONS: [&str; 18] = [
     "detached = 1",
     "retained / shallow > 1",
     "not retained / references >= 8",
+    "shallow / (retained / references) = 0",
     "shallow > 1 or 1 / references > 0",
     "1 = 1",
     "1 / 0 = 1 or shallow >= 0",
@@ -165,6 +166,11 @@ proptest! {
                     let expected = holds(&objects, node, &expression);
                     prop_assert_eq!(condition.holds(node), expected, "{} for {}", text, node);
                 }
+                // More objects than one block of sums has.
+                let nodes = || snapshot.graph.nodes().cycle().take(100);
+                let expected: Vec<_> =
+                    nodes().filter(|node| holds(&objects, *node, &expression)).collect();
+                prop_assert_eq!(condition.holding(nodes()), expected, "{}", text);
             }
         }
     }

@@ -46,12 +46,11 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
         chosen: impl Fn(Node) -> bool,
     ) -> Answer<'q, 's, 'a> {
         let objects = Objects::of(analysis);
-        let condition = plan.condition.as_ref().map(|text| Condition::new(&objects, text));
-        let fits = |node: &Node| {
-            chosen(*node) && condition.as_ref().is_none_or(|condition| condition.holds(*node))
+        let nodes = analysis.snapshot().graph.nodes().filter(|node| chosen(*node));
+        let nodes = match &plan.condition {
+            Some(condition) => Condition::new(&objects, condition).holding(nodes),
+            None => nodes.collect(),
         };
-        let nodes: Vec<Node> = analysis.snapshot().graph.nodes().filter(fits).collect();
-        drop(condition);
         let mut answer = Answer { objects, plan, rows: Rows::Objects(Vec::new()), found: 0 };
         answer.rows = if plan.group.is_empty() {
             Rows::Objects(nodes)

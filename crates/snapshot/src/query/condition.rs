@@ -2,7 +2,7 @@
 //!
 //! What depends on an object's class, its type or its name alone is decided once a class, a type or
 //! a name. Sums of numbers are computed as doubles while doubles are exact. The rest is evaluated
-//! for each object.
+//! for each object. Objects are asked about in blocks, because a sum of many is as quick as vectors.
 
 use super::object::{Cell, Objects};
 use super::plan::Field;
@@ -10,6 +10,7 @@ use crate::Node;
 use crate::analysis::NameTests;
 use crate::meta::NodeType;
 use heaplab_expression::{Expression, Value};
+use std::array::from_fn;
 use std::cell::RefCell;
 use std::cmp::Ordering;
 
@@ -17,14 +18,13 @@ use std::cmp::Ordering;
 pub struct Condition<'e, 'q, 's, 'a> {
     objects: &'e Objects<'q, 's, 'a>,
     test: Test<'e, 'q, 's, 'a>,
-    /// Parts that may have no value, which makes the condition false, whatever stands beside them.
-    computed: Vec<&'e Expression>,
 }
 
 /// A part of a condition, by what decides it.
 enum Test<'e, 'q, 's, 'a> {
     Always(bool),
-    Every(Vec<Test<'e, 'q, 's, 'a>>),
+    /// Whether the condition is false where one does not hold.
+    Every(Vec<Test<'e, 'q, 's, 'a>>, bool),
     Any(Vec<Test<'e, 'q, 's, 'a>>),
     Not(Box<Test<'e, 'q, 's, 'a>>),
     /// By the class's index.
@@ -46,50 +46,70 @@ enum Sum {
     Steps(Box<Sum>, Vec<(u8, Sum)>),
 }
 
+/// Whether a part holds for each of some objects, and whether it has a value: a part without one
+/// makes the condition false, whatever stands beside it.
+struct Truth<const N: usize> {
+    holds: [bool; N],
+    has_value: [bool; N],
+}
+
+/// Objects of a block.
+const AT_ONCE: usize = 64;
+
 /// Doubles hold whole numbers up to here exactly: below, sums of doubles are those of expressions.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 impl<'e, 'q, 's, 'a> Condition<'e, 'q, 's, 'a> {
     /// Of an expression whose names are fields of objects.
     pub fn new(objects: &'e Objects<'q, 's, 'a>, expression: &'e Expression) -> Self {
-        let mut computed = Vec::new();
-        let test = Test::of(objects, expression, true, &mut computed);
-        Condition { objects, test, computed }
+        Condition { objects, test: Test::of(objects, expression, true) }
     }
 
     /// Whether it holds for an object. A quotient by zero is neither above nor below any number.
     pub fn holds(&self, node: Node) -> bool {
-        self.test.holds(self.objects, node)
-            && !self
-                .computed
-                .iter()
-                .any(|part| part.is_undefined(&mut |name, _| self.objects.value(node, name)))
+        let [holds] = self.of_block(&[node]);
+        holds
+    }
+
+    /// The nodes for which it holds.
+    pub fn holding(&self, mut nodes: impl Iterator<Item = Node>) -> Vec<Node> {
+        let mut found = Vec::new();
+        let mut block = [0; AT_ONCE];
+        loop {
+            let mut filled = 0;
+            block.iter_mut().zip(nodes.by_ref()).for_each(|(place, node)| {
+                *place = node;
+                filled += 1;
+            });
+            if filled < AT_ONCE {
+                found.extend(block[..filled].iter().filter(|node| self.holds(**node)));
+                return found;
+            }
+            let holds = self.of_block(&block);
+            found.extend(block.iter().zip(holds).filter(|(_, holds)| *holds).map(|(node, _)| node));
+        }
+    }
+
+    fn of_block<const N: usize>(&self, nodes: &[Node; N]) -> [bool; N] {
+        let mut truth = self.test.truth(self.objects, nodes, [true; N]);
+        and(&mut truth.holds, truth.has_value);
+        truth.holds
     }
 }
 
 impl<'e, 'q, 's, 'a> Test<'e, 'q, 's, 'a> {
     /// `must_hold`: where the part does not hold, the condition does not.
-    fn of(
-        objects: &Objects<'q, 's, 'a>,
-        expression: &'e Expression,
-        must_hold: bool,
-        computed: &mut Vec<&'e Expression>,
-    ) -> Self {
-        let mut of = |part, must_hold| Test::of(objects, part, must_hold, computed);
+    fn of(objects: &Objects<'q, 's, 'a>, expression: &'e Expression, must_hold: bool) -> Self {
+        let all = |parts: &'e [Expression], must_hold| {
+            parts.iter().map(|part| Test::of(objects, part, must_hold)).collect()
+        };
         match expression {
-            Expression::Every(parts) => {
-                Test::Every(parts.iter().map(|part| of(part, must_hold)).collect())
-            }
-            Expression::Any(parts) => Test::Any(parts.iter().map(|part| of(part, false)).collect()),
-            Expression::Not(part) => Test::Not(of(part, false).into()),
-            part => Test::of_comparison(objects, part).unwrap_or_else(|| {
-                let sums = Test::of_sums(part);
-                // A sum without a value does not hold.
-                if sums.is_none() || !must_hold {
-                    computed.push(part);
-                }
-                sums.unwrap_or(Test::Evaluated(part))
-            }),
+            Expression::Every(parts) => Test::Every(all(parts, must_hold), must_hold),
+            Expression::Any(parts) => Test::Any(all(parts, false)),
+            Expression::Not(part) => Test::Not(Test::of(objects, part, false).into()),
+            part => Test::of_comparison(objects, part)
+                .or_else(|| Test::of_sums(part))
+                .unwrap_or(Test::Evaluated(part)),
         }
     }
 
@@ -142,36 +162,97 @@ impl<'e, 'q, 's, 'a> Test<'e, 'q, 's, 'a> {
         Some(Test::OfNumber(Field::named(name)?, orders, number.try_into().ok()?))
     }
 
-    fn holds(&self, objects: &Objects, node: Node) -> bool {
+    /// Right for the nodes that are `wanted`.
+    fn truth<const N: usize>(
+        &self,
+        objects: &Objects,
+        nodes: &[Node; N],
+        mut wanted: [bool; N],
+    ) -> Truth<N> {
         let analysis = objects.analysis;
         match self {
-            Test::Always(holds) => *holds,
-            Test::Every(parts) => parts.iter().all(|part| part.holds(objects, node)),
-            Test::Any(parts) => parts.iter().any(|part| part.holds(objects, node)),
-            Test::Not(part) => !part.holds(objects, node),
-            Test::OfClass(holds) => holds[analysis.class_of(node) as usize],
-            Test::OfType(holds) => holds[usize::from(analysis.snapshot().graph.node_type(node).0)],
-            Test::OfName(part, tests) => {
-                tests.borrow_mut().holds(node, |name| holds_for(part, name))
-            }
-            Test::OfNumber(field, orders, number) => {
-                let order = objects.number(node, *field).map(|value| value.cmp(number));
-                order.is_some_and(|order| is_one(order, *orders))
-            }
-            Test::OfSums(orders, left, right, part) => {
-                let (left, right) = (left.value(objects, node), right.value(objects, node));
-                match left.partial_cmp(&right) {
-                    Some(_) if left.is_infinite() || right.is_infinite() => false,
-                    Some(order) => is_one(order, *orders),
-                    None => {
-                        let mut field = |name: &str, _: Option<&str>| objects.value(node, name);
-                        part.is_true(&mut field) && !part.is_undefined(&mut field)
+            Test::Always(holds) => Truth::of([*holds; N]),
+            Test::Every(parts, must_hold) => {
+                let mut every = Truth::of([true; N]);
+                for part in parts {
+                    let one = part.truth(objects, nodes, wanted);
+                    and(&mut every.holds, one.holds);
+                    and(&mut every.has_value, one.has_value);
+                    if *must_hold {
+                        and(&mut wanted, one.holds);
                     }
                 }
+                every
             }
-            Test::Evaluated(part) => part.is_true(&mut |name, _| objects.value(node, name)),
+            Test::Any(parts) => {
+                let mut none = Truth::of([true; N]);
+                for part in parts {
+                    let one = part.truth(objects, nodes, wanted);
+                    and(&mut none.holds, one.holds.map(|holds| !holds));
+                    and(&mut none.has_value, one.has_value);
+                }
+                none.turned()
+            }
+            Test::Not(part) => part.truth(objects, nodes, wanted).turned(),
+            Test::OfClass(holds) => {
+                Truth::of(nodes.map(|node| holds[analysis.class_of(node) as usize]))
+            }
+            Test::OfType(holds) => {
+                let graph = &analysis.snapshot().graph;
+                Truth::of(nodes.map(|node| holds[usize::from(graph.node_type(node).0)]))
+            }
+            Test::OfName(part, tests) => {
+                let mut tests = tests.borrow_mut();
+                Truth::of(from_fn(|at| {
+                    wanted[at] && tests.holds(nodes[at], |name| holds_for(part, name))
+                }))
+            }
+            Test::OfNumber(field, orders, number) => Truth::of(nodes.map(|node| {
+                let order = objects.number(node, *field).map(|value| value.cmp(number));
+                order.is_some_and(|order| is_one(order, *orders))
+            })),
+            Test::OfSums(orders, left, right, part) => {
+                let (left, right) = (left.values(objects, nodes), right.values(objects, nodes));
+                let mut truth = Truth {
+                    holds: from_fn(|at| {
+                        left[at].partial_cmp(&right[at]).is_some_and(|order| is_one(order, *orders))
+                    }),
+                    has_value: from_fn(|at| !left[at].is_infinite() && !right[at].is_infinite()),
+                };
+                for at in (0..N).filter(|at| left[*at].is_nan() || right[*at].is_nan()) {
+                    truth.evaluate(at, objects, part, nodes[at]);
+                }
+                truth
+            }
+            Test::Evaluated(part) => {
+                let mut truth = Truth::of([false; N]);
+                for at in (0..N).filter(|at| wanted[*at]) {
+                    truth.evaluate(at, objects, part, nodes[at]);
+                }
+                truth
+            }
         }
     }
+}
+
+impl<const N: usize> Truth<N> {
+    fn of(holds: [bool; N]) -> Self {
+        Truth { holds, has_value: [true; N] }
+    }
+
+    fn turned(self) -> Self {
+        Truth { holds: self.holds.map(|holds| !holds), ..self }
+    }
+
+    fn evaluate(&mut self, at: usize, objects: &Objects, part: &Expression, node: Node) {
+        let mut field = |name: &str, _: Option<&str>| objects.value(node, name);
+        self.holds[at] = part.is_true(&mut field);
+        self.has_value[at] = !part.is_undefined(&mut field);
+    }
+}
+
+fn and<const N: usize>(all: &mut [bool; N], others: [bool; N]) {
+    all.iter_mut().zip(others).for_each(|(one, other)| *one &= other);
 }
 
 /// Whether a comparison holds for less, equal, more.
@@ -212,27 +293,43 @@ impl Sum {
 
     /// Infinite: it is divided by zero. Not a number: it is too large to be exact.
     #[inline]
-    fn value(&self, objects: &Objects, node: Node) -> f64 {
+    fn values<const N: usize>(&self, objects: &Objects, nodes: &[Node; N]) -> [f64; N] {
         match self {
-            Sum::Number(number) => *number,
-            Sum::Field(field) => exact(objects.number(node, *field).unwrap_or_default() as f64),
-            Sum::Steps(first, steps) => Sum::computed(first, steps, objects, node),
+            Sum::Number(number) => [*number; N],
+            Sum::Field(field) => {
+                nodes.map(|node| exact(objects.number(node, *field).unwrap_or_default() as f64))
+            }
+            Sum::Steps(first, steps) => Sum::computed(first, steps, objects, nodes),
         }
     }
 
-    fn computed(first: &Sum, steps: &[(u8, Sum)], objects: &Objects, node: Node) -> f64 {
-        let mut value = first.value(objects, node);
+    fn computed<const N: usize>(
+        first: &Sum,
+        steps: &[(u8, Sum)],
+        objects: &Objects,
+        nodes: &[Node; N],
+    ) -> [f64; N] {
+        let mut values = first.values(objects, nodes);
         for (sign, sum) in steps {
-            let right = sum.value(objects, node);
-            value = exact(match sign {
-                b'+' => value + right,
-                b'-' => value - right,
-                b'*' => value * right,
-                _ if right == 0.0 => return f64::INFINITY,
-                _ => value / right,
-            });
+            let rights = sum.values(objects, nodes);
+            match sign {
+                b'+' => join(&mut values, rights, |value, right| exact(value + right)),
+                b'-' => join(&mut values, rights, |value, right| exact(value - right)),
+                b'*' => join(&mut values, rights, |value, right| exact(value * right)),
+                _ => join(&mut values, rights, |value, right| {
+                    if right == 0.0 { f64::INFINITY } else { exact(value / right) }
+                }),
+            }
         }
-        value
+        values
+    }
+}
+
+/// Joins each pair; whatever is divided by zero, or has such a part, is infinite.
+fn join<const N: usize>(values: &mut [f64; N], rights: [f64; N], joined: impl Fn(f64, f64) -> f64) {
+    for (value, right) in values.iter_mut().zip(rights) {
+        let is_infinite = value.is_infinite() || right.is_infinite();
+        *value = if is_infinite { f64::INFINITY } else { joined(*value, right) };
     }
 }
 
