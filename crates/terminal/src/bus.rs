@@ -6,6 +6,7 @@
 //! signal, because it tells their parent what happened.
 
 pub use memmap2::Mmap;
+use memmap2::UncheckedAdvice;
 use std::fs::{self, File};
 use std::io::{self, IsTerminal};
 use std::path::Path;
@@ -75,6 +76,14 @@ pub fn map(path: &Path, mapped: Mapped) -> io::Result<Option<Mmap>> {
     map.transpose()
 }
 
+/// Gives the pages of a mapped file back to the system. It reads those again that are touched.
+pub fn release(map: &Mmap) {
+    // SAFETY: nobody writes through the mapping, so that its pages have only the file's bytes: what
+    // is read again is what was there.
+    // A kernel that refuses leaves the pages where they are.
+    let _ = unsafe { map.unchecked_advise(UncheckedAdvice::DontNeed) };
+}
+
 /// From here on, a mapped file that becomes shorter ends heaplab with a sentence about it. An
 /// ignored SIGBUS stays ignored, because a recorded program inherits that; the kernel ends a reader
 /// of such a file all the same.
@@ -141,7 +150,10 @@ mod tests {
         fs::write(&file, "").unwrap();
         assert!(mapped(&file).unwrap().is_none());
         fs::write(&file, "text").unwrap();
-        assert_eq!(mapped(&file).unwrap().as_deref(), Some(&b"text"[..]));
+        let map = mapped(&file).unwrap();
+        assert_eq!(map.as_deref(), Some(&b"text"[..]));
+        map.iter().for_each(release);
+        assert_eq!(map.as_deref(), Some(&b"text"[..]));
         assert!(mapped(folder.path()).unwrap_err().to_string().contains("is a folder"));
         let device = mapped(Path::new("/dev/null")).unwrap_err().to_string();
         assert!(device.contains("is no regular file"), "{device}");

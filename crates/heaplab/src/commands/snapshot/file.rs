@@ -127,6 +127,7 @@ impl Source {
         let indexed = beside.as_ref().and_then(|beside| beside.open(reading.threads.into()));
         bar.finish_and_clear();
         if let Some(indexed) = indexed {
+            self.release();
             return with(&indexed.analysis());
         }
         let snapshot = self.read(reading)?;
@@ -144,7 +145,13 @@ impl Source {
                 eprintln!("heaplab: the answer is complete, its index is not kept: {error:#}");
             }
         }
+        self.release();
         with(&analysis)
+    }
+
+    /// Gives its pages back: answers need its texts alone.
+    fn release(&self) {
+        self.map.iter().for_each(bus::release);
     }
 
     /// Finds its lists, to write them anew.
