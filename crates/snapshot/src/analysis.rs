@@ -34,6 +34,7 @@ pub(crate) use answers::Answers;
 pub use classes::Class;
 pub use duplicates::DuplicateStrings;
 pub use filters::{Filter, NativeContexts, NodeSet};
+pub(crate) use name_sources::Numbered;
 pub(crate) use name_tests::NameTests;
 pub use reach::{BASE_SYSTEM_DISTANCE, NO_DISTANCE};
 pub use retaining::{Path, PathLimits, Retaining, RetainingForest};
@@ -55,7 +56,6 @@ pub(crate) use dominators::Tree;
 use ephemerons::Ephemerons;
 pub(crate) use essential::Essential;
 use hashbrown::HashMap;
-use name_sources::Numbered;
 use names::{Known, Names};
 pub(crate) use retained::Retained;
 use retained::{Subtrees, class_retained};
@@ -244,6 +244,11 @@ impl<'s, 'a> Analysis<'s, 'a> {
 
     fn subtrees(&self) -> &Subtrees {
         self.subtrees.get_or_init(|| Subtrees::of(&self.tree))
+    }
+
+    /// Numbers for names, if [`Analysis::prepare_questions`] has made them.
+    pub(crate) fn numbered(&self) -> Option<&Numbered> {
+        self.numbered.get()
     }
 
     /// The names of scripts that places refer to; built on first use and kept.

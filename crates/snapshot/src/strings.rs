@@ -157,7 +157,9 @@ pub fn to_text(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
 /// One U+FFFD for the three bytes of a lone surrogate; the standard library gives one for each
 /// byte.
 fn lossy(bytes: &[u8]) -> Cow<'_, str> {
-    let Err(_) = std::str::from_utf8(bytes) else { return String::from_utf8_lossy(bytes) };
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return Cow::Borrowed(text);
+    }
     let mut clean = bytes.to_vec();
     let mut at = 0;
     while at + 2 < clean.len() {

@@ -29,25 +29,39 @@ pub(super) enum Source {
 
 /// A number for each name, kept for many questions.
 #[derive(Debug)]
-pub(super) struct Numbered {
+pub(crate) struct Numbered {
     /// By node.
     number_of: Vec<u32>,
-    /// By number, a node with that name.
-    examples: Vec<Node>,
+    /// By number, a string with that name, or a node ([`Source::Rope`]).
+    sources: Vec<Source>,
 }
 
 impl Numbered {
     pub fn of(analysis: &Analysis) -> Numbered {
         let mut names = SameNames::new(analysis);
-        let mut examples = Vec::new();
+        let mut sources = Vec::new();
         let number = |node| {
-            let number = names.number(node);
-            if number as usize == examples.len() {
-                examples.push(node);
+            let (number, source) = names.number_and_source(node);
+            if number as usize == sources.len() {
+                sources.push(match source {
+                    Source::String(_) => source,
+                    _ => Source::Rope(node),
+                });
             }
             number
         };
-        Numbered { number_of: analysis.snapshot.graph.nodes().map(number).collect(), examples }
+        Numbered { number_of: analysis.snapshot.graph.nodes().map(number).collect(), sources }
+    }
+
+    /// The number of the node's name.
+    #[inline]
+    pub fn number(&self, node: Node) -> u32 {
+        self.number_of[node as usize]
+    }
+
+    /// How many names there are.
+    pub fn len(&self) -> usize {
+        self.sources.len()
     }
 }
 
@@ -68,14 +82,14 @@ impl<'n, 's, 'a> Sources<'n, 's, 'a> {
 
     /// Numbers of strings and of names are below this.
     pub fn len(&self) -> usize {
-        self.numbered.map_or(self.analysis.names.len(), |numbered| numbered.examples.len())
+        self.numbered.map_or(self.analysis.names.len(), Numbered::len)
     }
 
     /// The source of the node's name.
     #[inline]
     pub fn of_node(&mut self, node: Node) -> Source {
         if let Some(numbered) = self.numbered {
-            return Source::Number(numbered.number_of[node as usize]);
+            return Source::Number(numbered.number(node));
         }
         let analysis = self.analysis;
         let graph = &analysis.snapshot.graph;
@@ -116,8 +130,8 @@ impl<'n, 's, 'a> Sources<'n, 's, 'a> {
             Source::Rope(rope) => analysis.name_bytes(rope),
             Source::Properties(list) => analysis.name_bytes(self.examples[list as usize].0),
             Source::Number(number) => {
-                let example = self.numbered.map(|numbered| numbered.examples[number as usize]);
-                example.map_or(Cow::Borrowed(&[]), |node| analysis.name_bytes(node))
+                let source = self.numbered.map(|numbered| numbered.sources[number as usize]);
+                source.map_or(Cow::Borrowed(&[]), |source| self.name(source))
             }
         }
     }

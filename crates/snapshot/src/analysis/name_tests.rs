@@ -6,8 +6,8 @@
 use super::Analysis;
 use super::name_sources::{Source, Sources};
 use crate::graph::Node;
-use crate::strings::to_text;
 use hashbrown::HashMap;
+use std::borrow::Cow;
 
 /// The results so far.
 pub(crate) struct NameTests<'n, 's, 'a> {
@@ -23,13 +23,13 @@ impl<'n, 's, 'a> NameTests<'n, 's, 'a> {
         NameTests { by_number: vec![None; sources.len()], sources, by_source: HashMap::new() }
     }
 
-    /// The result for the node's name ([`Analysis::name`]); `test` is called where its source is
-    /// met for the first time, and must give the same result for the same name.
+    /// The result for the node's name ([`Analysis::name_bytes`]). `test` is called where the name's
+    /// source is met for the first time, and must give the same result for the same name.
     #[inline]
-    pub fn holds(&mut self, node: Node, test: impl FnOnce(&str) -> bool) -> bool {
+    pub fn holds(&mut self, node: Node, test: impl FnOnce(Cow<[u8]>) -> bool) -> bool {
         let source = self.sources.of_node(node);
         let sources = &self.sources;
-        let result = || test(&to_text(sources.name(source)));
+        let result = || test(sources.name(source));
         match source {
             Source::String(id) | Source::Number(id) => match self.by_number.get_mut(id as usize) {
                 Some(known) => *known.get_or_insert_with(result),

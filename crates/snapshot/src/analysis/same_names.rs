@@ -36,7 +36,15 @@ impl<'n, 's, 'a> SameNames<'n, 's, 'a> {
 
     /// The number of the node's name, as [`Analysis::name_bytes`] gives it.
     pub fn number(&mut self, node: Node) -> u32 {
+        self.number_and_source(node).0
+    }
+
+    pub(super) fn number_and_source(&mut self, node: Node) -> (u32, Source) {
         let source = self.sources.of_node(node);
+        (self.number_of_source(source), source)
+    }
+
+    fn number_of_source(&mut self, source: Source) -> u32 {
         if let Source::String(id) | Source::Number(id) = source {
             let place = id as usize;
             if self.by_number.len() <= place {
@@ -62,6 +70,12 @@ impl<'n, 's, 'a> SameNames<'n, 's, 'a> {
 
     fn number_of_name(&mut self, source: Source) -> u32 {
         let SameNames { sources, table, names, .. } = self;
+        let number = names.len() as u32;
+        // No other source has this name.
+        if let Source::Number(_) = source {
+            names.push((source, 0));
+            return number;
+        }
         let name = sources.name(source);
         let hash = xxh3_64(&name);
         let same = |number: &u32| {
@@ -71,7 +85,6 @@ impl<'n, 's, 'a> SameNames<'n, 's, 'a> {
         if let Some(number) = table.find(hash, same) {
             return *number;
         }
-        let number = names.len() as u32;
         names.push((source, hash));
         table.insert_unique(hash, number, |number| names[*number as usize].1);
         number

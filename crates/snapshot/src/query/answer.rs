@@ -4,7 +4,8 @@ use super::condition::Condition;
 use super::object::Objects;
 use super::plan::{Field, Plan};
 use crate::Node;
-use crate::analysis::{Analysis, SameNames};
+use crate::analysis::{Analysis, Numbered, SameNames};
+use crate::columns::Bits;
 use crate::meta::NodeType;
 use hashbrown::HashMap;
 
@@ -46,16 +47,18 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
         chosen: impl Fn(Node) -> bool,
     ) -> Answer<'q, 's, 'a> {
         let objects = Objects::of(analysis);
-        let nodes = analysis.snapshot().graph.nodes().filter(|node| chosen(*node));
-        let nodes = match &plan.condition {
-            Some(condition) => Condition::new(&objects, condition).holding(nodes),
-            None => nodes.collect(),
-        };
+        let nodes = || analysis.snapshot().graph.nodes().filter(|node| chosen(*node));
+        let condition = plan.condition.as_ref().map(|text| Condition::new(&objects, text));
+        let found = condition.map(|condition| condition.holding(nodes()));
         let mut answer = Answer { objects, plan, rows: Rows::Objects(Vec::new()), found: 0 };
-        answer.rows = if plan.group.is_empty() {
-            Rows::Objects(nodes)
-        } else {
-            Rows::Groups(answer.grouped(nodes))
+        answer.rows = match (plan.group.is_empty(), found) {
+            (true, found) => Rows::Objects(found.unwrap_or_else(|| nodes().collect())),
+            (false, None) => Rows::Groups(answer.grouped(chosen)),
+            (false, Some(found)) => {
+                let mut is_found = Bits::new(analysis.snapshot().graph.node_count());
+                found.iter().for_each(|node| is_found.set(*node));
+                Rows::Groups(answer.grouped(|node| is_found.get(node)))
+            }
         };
         answer.found = answer.row_count();
         answer.sort();
@@ -95,13 +98,27 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
         })
     }
 
-    fn grouped(&self, nodes: Vec<Node>) -> Vec<Group> {
-        const NONE: u32 = u32::MAX;
-        let analysis = self.objects.analysis;
+    /// The groups of the objects that are `chosen`.
+    fn grouped(&self, chosen: impl Fn(Node) -> bool) -> Vec<Group> {
         let mut keys = Keys::of(&self.objects);
-        let mut group_of = vec![NONE; analysis.snapshot().graph.node_count()];
-        nodes.iter().for_each(|node| group_of[*node as usize] = 0);
-        let mut count = usize::from(!nodes.is_empty());
+        if let Some(dense) = keys.dense(&self.plan.group) {
+            let count = dense.iter().map(DenseKey::width).product();
+            // One key is chosen once, not once an object.
+            return match &dense[..] {
+                [DenseKey::Name(names)] => self.groups(chosen, |node| names.number(node), count),
+                [key @ DenseKey::Class(..)] => self.groups(chosen, |node| key.of(node), count),
+                keys => {
+                    let join =
+                        |node, before, key: &DenseKey| before * key.width() as u32 + key.of(node);
+                    let group_of =
+                        |node| keys.iter().fold(0, |before, key| join(node, before, key));
+                    self.groups(chosen, group_of, count)
+                }
+            };
+        }
+        let graph = &self.objects.analysis.snapshot().graph;
+        let mut group_of = vec![0; graph.node_count()];
+        let mut count = 1;
         for field in &self.plan.group {
             let width = match field {
                 Field::Class => keys.classes.len(),
@@ -109,15 +126,26 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
                 _ => Numbers::TABLE_MAX,
             };
             let mut numbers = Numbers::of_keys_below(width);
-            keys.each(&nodes, *field, |node, key| {
+            keys.each(graph.nodes().filter(|node| chosen(*node)), *field, |node, key| {
                 let group = &mut group_of[node as usize];
                 *group = numbers.of(*group, key);
             });
             count = numbers.len as usize;
         }
+        self.groups(chosen, |node| group_of[node as usize], count)
+    }
+
+    /// Groups in the order of their first objects; `group_of` is below `count`.
+    fn groups(
+        &self,
+        chosen: impl Fn(Node) -> bool,
+        group_of: impl Fn(Node) -> u32,
+        count: usize,
+    ) -> Vec<Group> {
+        let analysis = self.objects.analysis;
         let mut groups = vec![Group::EMPTY; count];
-        for node in nodes {
-            let group = &mut groups[group_of[node as usize] as usize];
+        for node in analysis.snapshot().graph.nodes().filter(|node| chosen(*node)) {
+            let group = &mut groups[group_of(node) as usize];
             if group.objects == 0 {
                 group.first = node;
             }
@@ -125,13 +153,13 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
             group.shallow_bytes += analysis.self_size(node);
             group.distance = group.distance.min(analysis.distance(node));
         }
-        let retained = analysis.retained_by_groups(
-            |node| Some(group_of[node as usize]).filter(|group| *group != NONE),
-            groups.len(),
-        );
+        let retained =
+            analysis.retained_by_groups(|node| chosen(node).then(|| group_of(node)), groups.len());
         for (group, retained) in groups.iter_mut().zip(retained) {
             group.retained_bytes = retained;
         }
+        groups.retain(|group| group.objects > 0);
+        groups.sort_by_key(|group| group.first);
         groups
     }
 
@@ -177,7 +205,9 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
             return analysis.first_by_name(nodes, most, descending);
         }
         let mut keys = Keys::of(&self.objects);
-        First::of(most, descending, |add| keys.each(nodes, field, |_, key| add(key)))
+        First::of(most, descending, |add| {
+            keys.each(nodes.iter().copied(), field, |_, key| add(key))
+        })
     }
 }
 
@@ -268,8 +298,8 @@ impl Numbers {
 struct Keys<'q, 's, 'a> {
     objects: &'q Objects<'q, 's, 'a>,
     names: SameNames<'q, 's, 'a>,
-    classes: Vec<i64>,
-    types: Vec<i64>,
+    classes: Vec<u32>,
+    types: Vec<u32>,
 }
 
 impl<'q, 's, 'a> Keys<'q, 's, 'a> {
@@ -285,30 +315,72 @@ impl<'q, 's, 'a> Keys<'q, 's, 'a> {
         }
     }
 
+    /// Keys that number the groups without a table; `None`: a field has none, or the groups were
+    /// too many.
+    fn dense(&self, fields: &[Field]) -> Option<Vec<DenseKey<'_, 's, 'a>>> {
+        let analysis = self.objects.analysis;
+        let key = |field: &Field| match field {
+            Field::Class => Some(DenseKey::Class(&self.classes, analysis)),
+            Field::Type => Some(DenseKey::Type(&self.types, analysis)),
+            Field::Name => analysis.numbered().map(DenseKey::Name),
+            _ => None,
+        };
+        let keys: Vec<DenseKey> = fields.iter().map(key).collect::<Option<_>>()?;
+        let count = keys.iter().try_fold(1usize, |all, key| all.checked_mul(key.width()));
+        (keys.len() == 1 || count? <= Numbers::TABLE_MAX).then_some(keys)
+    }
+
     /// Calls `each` with every node in turn and its key.
-    fn each(&mut self, nodes: &[Node], field: Field, mut each: impl FnMut(Node, i64)) {
+    fn each(
+        &mut self,
+        nodes: impl Iterator<Item = Node>,
+        field: Field,
+        mut each: impl FnMut(Node, i64),
+    ) {
         let Keys { objects, names, classes, types } = self;
-        let analysis = objects.analysis;
-        let graph = &analysis.snapshot().graph;
-        let nodes = nodes.iter().copied();
+        let (classes, types) =
+            (DenseKey::Class(classes, objects.analysis), DenseKey::Type(types, objects.analysis));
         match field {
             Field::Name => nodes.for_each(|node| each(node, names.number(node).into())),
-            Field::Class => {
-                nodes.for_each(|node| each(node, classes[analysis.class_of(node) as usize]))
-            }
-            Field::Type => {
-                nodes.for_each(|node| each(node, types[usize::from(graph.node_type(node).0)]))
-            }
+            Field::Class => nodes.for_each(|node| each(node, classes.of(node).into())),
+            Field::Type => nodes.for_each(|node| each(node, types.of(node).into())),
             _ => nodes.for_each(|node| each(node, objects.number(node, field).unwrap_or_default())),
         }
     }
 }
 
+/// A field as numbers below a width.
+enum DenseKey<'k, 's, 'a> {
+    Class(&'k [u32], &'k Analysis<'s, 'a>),
+    Type(&'k [u32], &'k Analysis<'s, 'a>),
+    Name(&'k Numbered),
+}
+
+impl DenseKey<'_, '_, '_> {
+    fn width(&self) -> usize {
+        match self {
+            DenseKey::Class(ranks, _) | DenseKey::Type(ranks, _) => ranks.len(),
+            DenseKey::Name(names) => names.len(),
+        }
+    }
+
+    #[inline]
+    fn of(&self, node: Node) -> u32 {
+        match self {
+            DenseKey::Class(ranks, analysis) => ranks[analysis.class_of(node) as usize],
+            DenseKey::Type(ranks, analysis) => {
+                ranks[usize::from(analysis.snapshot().graph.node_type(node).0)]
+            }
+            DenseKey::Name(names) => names.number(node),
+        }
+    }
+}
+
 /// The place of each text in their order; equal texts have the same.
-fn ranks(texts: &[impl AsRef<str>]) -> Vec<i64> {
+fn ranks(texts: &[impl AsRef<str>]) -> Vec<u32> {
     let mut order: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
     order.sort_unstable();
     order.dedup();
-    let rank = |text: &str| order.partition_point(|other| *other < text) as i64;
+    let rank = |text: &str| order.partition_point(|other| *other < text) as u32;
     texts.iter().map(|text| rank(text.as_ref())).collect()
 }

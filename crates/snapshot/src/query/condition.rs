@@ -2,15 +2,17 @@
 //!
 //! What depends on an object's class, its type or its name alone is decided once a class, a type or
 //! a name. Sums of numbers are computed as doubles while doubles are exact. The rest is evaluated
-//! for each object. Objects are asked about in blocks, because a sum of many is as quick as vectors.
+//! for each object. Objects are asked about in blocks: sums of a block are sums of vectors.
 
 use super::object::{Cell, Objects};
 use super::plan::Field;
 use crate::Node;
 use crate::analysis::NameTests;
 use crate::meta::NodeType;
-use heaplab_expression::{Expression, Value};
+use crate::strings::to_text;
+use heaplab_expression::{Expression, Pattern, Value};
 use std::array::from_fn;
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::cmp::Ordering;
 
@@ -31,11 +33,19 @@ enum Test<'e, 'q, 's, 'a> {
     OfClass(Vec<bool>),
     /// By the type's number.
     OfType(Vec<bool>),
-    OfName(&'e Expression, Box<RefCell<NameTests<'q, 's, 'a>>>),
+    OfName(NameTest<'e>, Box<RefCell<NameTests<'q, 's, 'a>>>),
     /// Whether the field may be less than, equal to, more than the number.
     OfNumber(Field, [bool; 3], i64),
     /// The same of two sums, and the expression of both.
     OfSums([bool; 3], Sum, Sum, &'e Expression),
+    Evaluated(&'e Expression),
+}
+
+/// A comparison of a name with constants.
+enum NameTest<'e> {
+    Is(&'e [u8]),
+    IsNot(&'e [u8]),
+    Fits(Pattern),
     Evaluated(&'e Expression),
 }
 
@@ -139,7 +149,8 @@ impl<'e, 'q, 's, 'a> Test<'e, 'q, 's, 'a> {
                 Some(Test::OfType((0..=u8::MAX).map(|one| holds_for(part, name(one))).collect()))
             }
             Field::Name => {
-                Some(Test::OfName(part, RefCell::new(NameTests::new(objects.analysis)).into()))
+                let tests = NameTests::new(objects.analysis);
+                Some(Test::OfName(NameTest::of(part), RefCell::new(tests).into()))
             }
             _ => Test::of_number(part),
         }
@@ -201,10 +212,10 @@ impl<'e, 'q, 's, 'a> Test<'e, 'q, 's, 'a> {
                 let graph = &analysis.snapshot().graph;
                 Truth::of(nodes.map(|node| holds[usize::from(graph.node_type(node).0)]))
             }
-            Test::OfName(part, tests) => {
+            Test::OfName(test, tests) => {
                 let mut tests = tests.borrow_mut();
                 Truth::of(from_fn(|at| {
-                    wanted[at] && tests.holds(nodes[at], |name| holds_for(part, name))
+                    wanted[at] && tests.holds(nodes[at], |name| test.holds(name))
                 }))
             }
             Test::OfNumber(field, orders, number) => Truth::of(nodes.map(|node| {
@@ -231,6 +242,35 @@ impl<'e, 'q, 's, 'a> Test<'e, 'q, 's, 'a> {
                 }
                 truth
             }
+        }
+    }
+}
+
+impl<'e> NameTest<'e> {
+    fn of(part: &'e Expression) -> Self {
+        let Expression::Compared(sign, left, right) = part else {
+            return NameTest::Evaluated(part);
+        };
+        let (Expression::Name(..), Expression::Constant(Value::Text(text))) = (&**left, &**right)
+        else {
+            return NameTest::Evaluated(part);
+        };
+        match &**sign {
+            // In a text, U+FFFD stands for bytes that are none.
+            _ if text.contains('\u{fffd}') => NameTest::Evaluated(part),
+            "=" | "==" => NameTest::Is(text.as_bytes()),
+            "!=" => NameTest::IsNot(text.as_bytes()),
+            "~" => NameTest::Fits(Pattern::new(text)),
+            _ => NameTest::Evaluated(part),
+        }
+    }
+
+    fn holds(&self, name: Cow<[u8]>) -> bool {
+        match self {
+            NameTest::Is(text) => *name == **text,
+            NameTest::IsNot(text) => *name != **text,
+            NameTest::Fits(pattern) => pattern.fits_bytes(&name),
+            NameTest::Evaluated(part) => holds_for(part, &to_text(name)),
         }
     }
 }
