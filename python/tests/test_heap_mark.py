@@ -28,6 +28,10 @@ def test_large():
 def test_counted():
     kept = bytearray(50_000)
 
+@pytest.mark.heap("allocations('test_mistaken') < 10")
+def test_mistyped_function():
+    pass
+
 @pytest.mark.heap("peek < 1MB")
 def test_mistyped():
     pass
@@ -86,7 +90,13 @@ def test_what_cannot_be_checked_fails_and_says_why(said):
     assert "FAILED test_it.py::test_mistyped" in said and "peek" in said, said
     assert "FAILED test_it.py::test_unknown_word" in said and "takes assertions and peak" in said, said
     assert "FAILED test_it.py::test_wrong" in said and "assert 1 == 2" in said, said
-    assert "5 failed, 2 passed, 2 skipped, 1 xfailed" in said, said
+    assert "During handling" not in said, said
+    assert "5 failed, 3 passed, 2 skipped, 1 xfailed, 1 warning" in said, said
+
+
+def test_a_function_that_no_stack_has_is_a_warning(said):
+    assert "PASSED test_it.py::test_mistyped_function" in said, said
+    assert 'function called "test_mistaken"' in said, said
 
 
 def test_marks_of_pytest_hold(said):

@@ -70,7 +70,7 @@ def _run_or_fail(item):
     try:
         _run_recorded(item)
     except (_binary.Error, pytest.UsageError) as error:
-        pytest.fail(f"not checked: {error}", pytrace=False)
+        raise pytest.fail.Exception(f"not checked: {error}", pytrace=False) from None
 
 
 def _run_recorded(item):
