@@ -116,7 +116,8 @@ pub fn rule(finding: &Found) -> Option<Rule> {
         function => function,
     };
     let stacks = finding.stacks.iter().map(|share| share.stack).collect();
-    Some(Rule { place: Place::Stacks { name: name.into(), stacks }, change })
+    let place = Place::Stacks { name: name.into(), stacks };
+    Some(Rule { place, except: Vec::new(), change })
 }
 
 /// The heap on which a finding was judged.

@@ -67,13 +67,14 @@ pub fn change(
         progress(read);
     }
     changer.finish(&mut writer)?;
-    // Nothing may be left for a rule behind another of its stacks, or beside one that leaves out
-    // what is never freed.
+    // Nothing may be left for a rule behind another of its stacks, beside one that leaves out what
+    // is never freed, or of whose stacks all are excepted; but for all rules together.
+    let is_idle = changer.done().iter().all(|done| done.requests == 0);
     let leaves_out = rules.iter().any(|rule| rule.change == Change::DropUnfreed);
     let idle = rules.iter().zip(changer.done()).enumerate().find(|(number, (rule, done))| {
         let may_be = changer.is_shadowed(*number)
             || (leaves_out && !matches!(rule.change, Change::Sizes(_) | Change::DropUnfreed));
-        done.requests == 0 && !may_be
+        done.requests == 0 && (is_idle || !may_be)
     });
     if let Some((_, (rule, _))) = idle {
         return Err(WhatIfError::Nothing { rule: rule.words() });

@@ -40,7 +40,7 @@ pub struct Changer {
     /// Whether sizes of all objects have to be known.
     grows: bool,
     done: Vec<Done>,
-    /// Rules of whose stacks an earlier rule has some.
+    /// Rules of whose stacks an earlier rule has some, or that except all their stacks.
     shadowed: Vec<bool>,
 }
 
@@ -99,7 +99,8 @@ impl Changer {
         let mut shadowed = vec![false; rules.len()];
         for (number, rule) in rules.iter().enumerate() {
             let number = number as u16;
-            let rows = rule.place.rows(tables)?;
+            let rows = rule.rows(tables)?;
+            shadowed[usize::from(number)] = !rule.except.is_empty() && !rows.contains(&true);
             let of_place =
                 || rows.iter().enumerate().filter(|(_, is_of)| **is_of).map(|(at, _)| at);
             if !matches!(rule.change, Change::Sizes(_)) {

@@ -20,7 +20,7 @@
 //! use heaplab_what_if::{Change, Changer, Growth, Place, Rule};
 //!
 //! let place = Place::Stacks { name: "read_line".into(), stacks: vec![0] };
-//! let rules = [Rule { place, change: Change::Grow(Growth::Factor(2.0)) }];
+//! let rules = [Rule { place, except: Vec::new(), change: Change::Grow(Growth::Factor(2.0)) }];
 //! let mut changer = Changer::new(&Tables::default(), &rules, None)?;
 //! let mut changed = Vec::new();
 //! changer.push(&Event { size: 100, ..Event::default() }, &mut changed)?;

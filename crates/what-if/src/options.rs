@@ -28,6 +28,9 @@ pub struct RuleOptions {
     /// The function's blocks come from chunks that are freed together [default chunk: 64k].
     #[cfg_attr(feature = "clap", arg(long, value_name = "FUNCTION[=CHUNK]"))]
     pub arena: Vec<String>,
+    /// Requests through this function stay as they are, whatever the other options change.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "FUNCTION"))]
+    pub except: Vec<String>,
 }
 
 impl RuleOptions {
@@ -50,7 +53,14 @@ impl RuleOptions {
                 read(text).map_err(|error| WhatIfError::Option { flag, reason: error.into() })
             })
         });
-        each.collect()
+        let rules: Result<Vec<Rule>, WhatIfError> = each.collect();
+        Ok(self.excepted(rules?))
+    }
+
+    /// Rules that leave the requests through the functions of `except` as they are.
+    pub fn excepted(&self, rules: Vec<Rule>) -> Vec<Rule> {
+        let except = |rule| Rule { except: self.except.clone(), ..rule };
+        rules.into_iter().map(except).collect()
     }
 }
 

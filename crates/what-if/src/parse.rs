@@ -87,7 +87,7 @@ fn rule(text: &str, name: &str, change: Change) -> Result<Rule, WhatIfError> {
     if name.is_empty() {
         return Err(malformed(text, "the name of a function before the rest (* for all)"));
     }
-    Ok(Rule { place: Place::Function(name.into()), change })
+    Ok(Rule { place: Place::Function(name.into()), except: Vec::new(), change })
 }
 
 fn sizes(text: &str) -> Option<(&str, Sizes)> {

@@ -43,16 +43,25 @@ impl Place {
                     }
                 }
             }
-            Place::Function(name) => {
-                rows = tables.stacks_through(name);
-                if !rows.contains(&true) {
-                    let near = tables.functions_like(name);
-                    return Err(WhatIfError::NoFunction { name: name.clone(), near });
-                }
-            }
+            Place::Function(name) => rows = stacks_through(tables, name)?,
         }
         Ok(rows)
     }
+}
+
+/// For each row of `stacks`, whether it has the function.
+///
+/// # Errors
+/// No stack has it.
+pub(crate) fn stacks_through(tables: &Tables, name: &str) -> Result<Vec<bool>, WhatIfError> {
+    let rows = tables.stacks_through(name);
+    if !rows.contains(&true) {
+        return Err(WhatIfError::NoFunction {
+            name: name.into(),
+            near: tables.functions_like(name),
+        });
+    }
+    Ok(rows)
 }
 
 #[cfg(test)]

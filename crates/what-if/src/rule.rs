@@ -1,6 +1,8 @@
 //! What becomes of requests, and what each change assumes.
 
-use crate::{Place, SizeRow};
+use crate::place::stacks_through;
+use crate::{Place, SizeRow, WhatIfError};
+use heaplab_trace::tables::Tables;
 
 /// Default bytes of an arena's chunk.
 pub const CHUNK_BYTES: u64 = 64 * 1024;
@@ -10,6 +12,8 @@ pub const CHUNK_BYTES: u64 = 64 * 1024;
 pub struct Rule {
     /// Which requests.
     pub place: Place,
+    /// Functions on the stack of requests that stay as they are all the same.
+    pub except: Vec<String>,
     /// The change of these requests.
     pub change: Change,
 }
@@ -71,7 +75,10 @@ pub enum Sizes {
 impl Rule {
     /// The change in words: `read_line: buffers grow 2-fold`.
     pub fn words(&self) -> String {
-        let place = self.place.name();
+        let mut place = self.place.name().to_owned();
+        if !self.except.is_empty() {
+            place = format!("{place} without {}", self.except.join(", "));
+        }
         let what = match &self.change {
             Change::Sizes(Sizes::Less(bytes)) => format!("every request is {bytes} bytes less"),
             Change::Sizes(Sizes::Table(rows)) => {
@@ -91,6 +98,19 @@ impl Rule {
             }
         };
         format!("{place}: {what}")
+    }
+
+    /// For each row of `stacks`, whether its requests change.
+    ///
+    /// # Errors
+    /// No stack has a function.
+    pub(crate) fn rows(&self, tables: &Tables) -> Result<Vec<bool>, WhatIfError> {
+        let mut rows = self.place.rows(tables)?;
+        for function in &self.except {
+            let stay = stacks_through(tables, function)?;
+            rows.iter_mut().zip(stay).for_each(|(row, stays)| *row &= !stays);
+        }
+        Ok(rows)
     }
 
     /// The assumption of the change, a sentence.

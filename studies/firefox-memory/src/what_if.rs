@@ -19,27 +19,19 @@ use heaplab_what_if::{Change, Changer, Growth, Place, Rule, SizeRow, Sizes};
 
 /// SQLite without the eight bytes in front of every block.
 pub fn sqlite() -> Result<String> {
-    predicted("sqlite", |_| Ok(vec![Rule::size("*:-8")?]))
+    predicted("sqlite", &[Rule::size("*:-8")?])
 }
 
 /// gawk's strings, which every `s = s t` makes just large enough, in powers of two. The patch does
 /// not change the copies that `concat_exp` makes within r_interpret, so the rule leaves them out.
 pub fn gawk() -> Result<String> {
-    predicted("gawk", |tables| {
-        let copies = tables.stacks_through("concat_exp");
-        let strings = tables.stacks_through("r_interpret");
-        let is_changed = |row: &usize| strings[*row] && !copies[*row];
-        let stacks = (0..strings.len()).filter(is_changed).map(|row| row as u32).collect();
-        let place = Place::Stacks { name: "r_interpret".into(), stacks };
-        Ok(vec![Rule { place, change: Change::Grow(Growth::PowerOfTwo) }])
-    })
+    let rule = Rule::grow("r_interpret=pow2")?;
+    predicted("gawk", &[Rule { except: vec!["concat_exp".into()], ..rule }])
 }
 
 /// zstd's context, made once instead of for every frame.
 pub fn zstd() -> Result<String> {
-    predicted("zstd", |_| {
-        Ok(vec![Rule::reuse("ZSTD_createCCtx")?, Rule::reuse("ZSTD_compressCCtx")?])
-    })
+    predicted("zstd", &[Rule::reuse("ZSTD_createCCtx")?, Rule::reuse("ZSTD_compressCCtx")?])
 }
 
 /// A workload's requests, and its blocks at the peak.
@@ -82,15 +74,14 @@ impl Asked {
     }
 }
 
-fn predicted(program: &str, rules: impl FnOnce(&Tables) -> Result<Vec<Rule>>) -> Result<String> {
+fn predicted(program: &str, rules: &[Rule]) -> Result<String> {
     let open = |which: &str| {
         let path = format!("traces/what-if/{program}-{which}.heaplab");
         Bundle::open(&in_tree(&path))
     };
     let (before, after) = (open("before")?, open("after")?);
     let mut events = Vec::new();
-    let rules = rules(before.tables())?;
-    let mut changer = Changer::new(before.tables(), &rules, None)?;
+    let mut changer = Changer::new(before.tables(), rules, None)?;
     before.events(Selection::default())?.for_each(|event| changer.push(event, &mut events))?;
     changer.finish(&mut events)?;
     let asked =
@@ -125,7 +116,8 @@ fn signed(number: i64) -> String {
 
 /// One change of a generated workload; all requests have the same stack.
 fn changed(workload: &Workload, change: Change) -> Result<Vec<Event>> {
-    let rules = [Rule { place: Place::Stacks { name: "it".into(), stacks: vec![1] }, change }];
+    let place = Place::Stacks { name: "it".into(), stacks: vec![1] };
+    let rules = [Rule { place, except: Vec::new(), change }];
     let mut changer = Changer::new(&workload.tables(), &rules, None)?;
     let mut events = Vec::new();
     for event in &workload.events {

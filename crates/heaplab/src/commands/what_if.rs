@@ -85,7 +85,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if analysis.profile.totals.requests == 0 {
         bail!("{}: no allocation of this process was recorded", args.bundle.display());
     }
-    let rules = [advice::rules(&args.fix, &analysis.findings)?, asked].concat();
+    let advised = args.rules.excepted(advice::rules(&args.fix, &analysis.findings)?);
+    let rules = [advised, asked].concat();
     let path = args.output.clone().unwrap_or_else(|| beside(&args.bundle));
     if is_recording(&path) {
         bail!("{}: is a recording and would be replaced; name another with -o", path.display());

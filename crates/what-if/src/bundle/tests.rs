@@ -19,7 +19,11 @@ fn tables(stacks: usize) -> Tables {
 }
 
 fn of_stack(stack: u32, change: Change) -> Rule {
-    Rule { place: Place::Stacks { name: "f".into(), stacks: vec![stack] }, change }
+    Rule {
+        place: Place::Stacks { name: "f".into(), stacks: vec![stack] },
+        except: Vec::new(),
+        change,
+    }
 }
 
 fn alloc(object: ObjectId, size: u64, stack: u32) -> Event {
