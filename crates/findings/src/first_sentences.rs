@@ -61,13 +61,15 @@ fn coverage(tables: &Tables, profile: &Profile, options: &Options) -> Option<Str
 fn unseen_python(tables: &Tables, process: Option<u32>) -> Option<String> {
     let row = process.unwrap_or(0) as usize;
     let is_python = tables.processes.get(row)?.program_name().starts_with("python");
-    let has_frames =
-        tables.frames.iter().any(|frame| frame.module.is_none() && frame.function.is_some());
-    (is_python && tables.stacks.len() > 1 && !has_frames).then(|| {
+    (is_python && tables.stacks.len() > 1 && !has_frames_of_python(tables)).then(|| {
         String::from(
             "Stacks show the interpreter's functions only: record with --python to see Python's functions and lines.",
         )
     })
+}
+
+fn has_frames_of_python(tables: &Tables) -> bool {
+    tables.frames.iter().any(|frame| frame.module.is_none() && frame.function.is_some())
 }
 
 /// Parts that the sentence names beside the blocks of malloc.
@@ -87,8 +89,9 @@ fn named(tables: &Tables, parts: &ResidentParts, process: Option<u32>) -> String
     }
     let row = process.unwrap_or(0) as usize;
     let program = tables.processes.get(row).map_or("", |process| process.program_name());
-    let inside =
-        INSIDE.iter().find(|(names, _)| names.iter().any(|name| program.starts_with(name)));
+    let inside = INSIDE.iter().find(|(names, is_seen, _)| {
+        names.iter().any(|name| program.starts_with(name)) && !is_seen(tables, parts)
+    });
     format!(
         "Of {} resident at {}, blocks of malloc are {} ({}). The rest: {}.{}",
         bytes(parts.bytes),
@@ -96,22 +99,27 @@ fn named(tables: &Tables, parts: &ResidentParts, process: Option<u32>) -> String
         bytes(blocks),
         percent(share(blocks, parts.bytes)),
         words.join("; "),
-        inside.map_or(String::new(), |(_, words)| format!(" {words}"))
+        inside.map_or(String::new(), |(.., words)| format!(" {words}"))
     )
 }
 
-/// Prefixes of programs' names, and how to see into the memory of such a runtime.
-const INSIDE: [(&[&str], &str); 3] = [
+/// Prefixes of programs' names, whether a recording already sees into the memory of such a runtime,
+/// and how to do it otherwise.
+type Inside = (&'static [&'static str], fn(&Tables, &ResidentParts) -> bool, &'static str);
+const INSIDE: [Inside; 3] = [
     (
         &["python"],
+        |tables, _| has_frames_of_python(tables),
         "To see objects in pymalloc's arenas, and Python's functions, record with --python.",
     ),
     (
         &["node", "chrom", "electron", "deno"],
+        |_, _| false,
         "To see objects in V8's heap, record with --node, or take a heap snapshot (heaplab snapshot take).",
     ),
     (
         &["java"],
+        |_, parts| parts.parts.iter().any(|part| part.reserved_bytes > 0),
         "The JVM names the purposes of its memory with --jvm-memory, and --jvm-metaspace records its metaspace.",
     ),
 ];

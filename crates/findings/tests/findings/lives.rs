@@ -465,12 +465,25 @@ fn that_most_of_a_process_was_not_seen_is_said_first_with_the_remedy() {
         part(ResidentKind::Data, "/usr/bin/python3.11", 3),
         part(ResidentKind::Stack, "main", 1),
     ];
+    let advice = "record with --python";
+    let lead = sampled(&mut program, "/usr/bin/python3.11", 77, 60);
+    assert!(!lead[0].contains(advice), "these stacks have Python's functions: {lead:?}");
+    let modules: Vec<_> = program.tables.frames.iter().map(|frame| frame.module).collect();
+    program.tables.frames.iter_mut().for_each(|frame| frame.module = Some(0));
     let lead = sampled(&mut program, "/usr/bin/python3.11", 77, 60);
     assert_eq!(
         lead[0],
         "Of 73.0 MiB resident at 1.5 us, blocks of malloc are 18.0 MiB (24.7 %). The rest: 40.0 MiB mapped past malloc, without a stack; 9.00 MiB code of python3.11; 3.00 MiB written data of python3.11; 2.00 MiB malloc's free memory and tables; 1.00 MiB in 1 smaller part. To see objects in pymalloc's arenas, and Python's functions, record with --python."
     );
+    let lead = sampled(&mut program, "/usr/bin/java", 77, 60);
+    assert!(lead[0].ends_with("--jvm-metaspace records its metaspace."), "{lead:?}");
+    program.tables.resident[2].name = "JVM: Java Heap".into();
+    program.tables.resident[2].reserved_bytes = 64 << 20;
+    let lead = sampled(&mut program, "/usr/bin/java", 77, 60);
+    assert!(lead[0].ends_with("1.00 MiB in 1 smaller part."), "recorded with it: {lead:?}");
     program.tables.resident.clear();
+    let restored = program.tables.frames.iter_mut().zip(modules);
+    restored.for_each(|(frame, module)| frame.module = module);
     // Enough is explained: by Python's functions, which have no module, or the interpreter's.
     assert_eq!(sampled(&mut program, "/usr/bin/python3.11", 30, 20).len(), 1);
     program.tables.frames.iter_mut().for_each(|frame| frame.module = Some(0));
