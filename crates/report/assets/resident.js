@@ -28,11 +28,13 @@ function residentChart({ time_ns: times, kinds }, end) {
   const { width, height, left, bottom, top: above } = RESIDENT_CHART;
   const [first, last] = [times[0], Math.max(times.at(-1), end, times[0] + 1)];
   const x = (time) => left + ((time - first) / (last - first)) * (width - left - 8);
-  const y = (value) => height - bottom - (value / top) * (height - bottom - above);
-  const axis = [0, 0.5, 1].flatMap((part) => [
-    svg('line', { class: 'grid', x1: left, x2: width - 8, y1: y(part * top), y2: y(part * top) }),
-    svg('text', { x: left - 6, y: y(part * top) + 4, 'text-anchor': 'end' }, formatBytes(part * top))]);
-  axis.push(svg('text', { x: left, y: height - 6 }, formatTime(first)), svg('text', { x: width - 8, y: height - 6, 'text-anchor': 'end' }, formatTime(last)));
+  const y = (value) => height - bottom - (value / (top * 1.02)) * (height - bottom - above);
+  const axis = byteTicks(top).flatMap((tick) => [
+    svg('line', { class: 'grid', x1: left, x2: width - 8, y1: y(tick), y2: y(tick) }),
+    svg('text', { x: left - 6, y: y(tick) + 4, 'text-anchor': 'end' }, tick === 0 ? '0' : formatBytes(tick).replace(/\.0+ /, ' '))]);
+  for (const { time, label } of axisTicks({ axis: 'time' }, first, last, 8)) {
+    axis.push(svg('line', { class: 'grid', x1: x(time), x2: x(time), y1: height - bottom, y2: height - bottom + 4 }), svg('text', { x: x(time), y: height - 6, 'text-anchor': 'middle' }, label));
+  }
   let floor = times.map(() => 0);
   // Between two readings nothing is known: the areas hold until the next.
   const edge = (values) => values.flatMap((value, at) => [[x(times[at]), y(value)], [x(times[at + 1] ?? last), y(value)]]);
@@ -45,5 +47,5 @@ function residentChart({ time_ns: times, kinds }, end) {
   const said = `What was resident in ${plural(times.length, 'reading')}, at most ${formatBytes(top)}: ${kinds.map(({ kind }) => KIND_NAMES[kind]).join(', ')}`;
   return el('figure', { class: 'collections kinds' },
     svg('svg', { class: 'collection-chart scaled', viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': said }, ...axis, ...areas),
-    el('figcaption', {}, ...kinds.flatMap(({ kind }) => [swatch(`kind-${kind}`), ` ${KIND_NAMES[kind]}  `])));
+    el('figcaption', {}, ...kinds.map(({ kind }) => swatchKey(`kind-${kind}`, KIND_NAMES[kind]))));
 }

@@ -174,6 +174,9 @@ describe('live bytes over time', PARALLEL, () => {
     assert.equal(await tab.locator('#resident tbody tr').count(), resident.parts.length);
     const shown = await titles(tab, '#resident');
     for (const part of resident.parts) assert.ok(shown.includes(exact(part.bytes)), part.label);
+    assert.equal(await tab.locator('#resident .swatch-key').count(), resident.kinds.length, 'a colour stands beside its name');
+    const axis = await tab.locator('#resident svg text').allTextContents();
+    assert.ok(axis.includes('0') && axis.filter((label) => /\d [nµm]?s$/.test(label)).length > 3, `round numbers of both axes: ${axis}`);
   }));
 
   test('resident memory can be hidden', () => open('full', async (tab) => {
