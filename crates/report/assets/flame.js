@@ -17,7 +17,6 @@ class FlameGraph {
     this.window = el('div', { class: 'flame-window' }, this.spacer);
     this.readout = el('p', { class: 'readout', 'aria-live': 'polite' });
     this.functions = el('div', {});
-    this.colours = this.tree;
     this.moduleColours();
     this.controls = this.buildControls();
     this.listen();
@@ -78,8 +77,9 @@ class FlameGraph {
   // The six heaviest modules get a colour of their own, the rest share one.
   moduleColours() {
     const weight = new Map();
-    for (const { frame, self, total } of this.tree.byFunction()) {
-      const { module } = this.tree.info(frame);
+    const tree = this.whole();
+    for (const { frame, self, total } of tree.byFunction()) {
+      const { module } = tree.info(frame);
       weight.set(module, (weight.get(module) ?? 0) + self + total / 1e3);
     }
     const ranked = [...weight].filter(([module]) => module).sort((a, b) => b[1] - a[1]).map(([module]) => module);
@@ -175,7 +175,7 @@ class FlameGraph {
     const where = [this.tree.place(node), this.tree.module(node)].filter((text) => text && !this.tree.label(node).startsWith(text)).join(' · ');
     const parts = [el('strong', { class: 'code' }, this.tree.label(node)), ' ', where ? el('span', { class: 'where' }, where) : null, ' ', exact, `, ${formatShare(value, this.tree.value[0])} of all`];
     if (this.zoomed !== 0 && this.tree.isWithin(node, this.zoomed)) parts.push(`, ${formatShare(value, this.tree.value[this.zoomed])} of what is shown`);
-    const own = this.tree.self(node);
+    const own = this.ownOf(node);
     if (own > 0 && own < value) parts.push(`; ${formatMeasure(own, this.unit)} asked for here`);
     this.readout.replaceChildren(...parts.filter(Boolean));
   }
@@ -246,12 +246,22 @@ class FlameGraph {
     this.window.scrollIntoView({ block: 'center' });
   }
 
+  // What a place asks for itself.
+  ownOf(node) { return this.tree.self(node); }
+
+  // The tree whose modules have colours, the same whatever is shown.
+  whole() { return this.tree; }
+
+  // The tree whose functions stand in the table: callers above, callees below.
+  calls() { return this.tree; }
+
   measureTitle() { return this.page.flame.measures[this.measure].title; }
 
   fillFunctions() {
-    const { tree, unit } = this;
+    const { unit } = this;
+    const tree = this.calls();
     const all = tree.value[0];
-    const rows = tree.byFunction().filter((row) => row.self > 0 || row.total * 200 >= all).sort((a, b) => b.self - a.self).slice(0, 300);
+    const rows = tree.byFunction().filter((row) => row.self > 0 || row.total * 200 >= all).sort((a, b) => b.self - a.self || b.total - a.total).slice(0, 300);
     const amount = (value) => (value === 0 ? '–' : unit === 'byte' ? bytesNode(value) : formatCount(value));
     const measure = this.measureTitle();
     const name = (row) => {

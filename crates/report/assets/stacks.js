@@ -44,9 +44,23 @@ class StackGraph extends FlameGraph {
   makeTree() {
     this.paths ??= new Paths(this.page);
     this.state = this.chosen();
-    const { entries, view, focus, hides } = this.state;
+    return this.treeOf(this.state.view);
+  }
+
+  treeOf(view) {
+    const { entries, focus, hides } = this.state;
     return derived(this.page, this.paths, entries, { view, focus, hides, threads: lens.ranges?.threads ?? [] });
   }
+
+  whole() {
+    const [first] = this.wholeMeasures(false);
+    return derived(this.page, this.paths, first.entries(), { view: 'down', focus: -1, hides: true, threads: [] });
+  }
+
+  calls() { return this.state.view === 'down' ? this.tree : this.treeOf('down'); }
+
+  // Seen from below, a stack ends at its outermost frame, which asked for nothing.
+  ownOf(node) { return ['up', 'callers'].includes(this.state.view) ? 0 : super.ownOf(node); }
 
   // What the address asks for, as far as the page can show it.
   chosen() {

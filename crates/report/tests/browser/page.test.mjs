@@ -236,7 +236,7 @@ describe('ranges', PARALLEL, () => {
     await tab.waitForSelector('#range h3');
     await tab.locator('#stacks').getByLabel('Bottom up').check({ force: true });
     await tab.locator('#stacks').getByLabel('Asked for inside', { exact: true }).check({ force: true });
-    const look = () => tab.evaluate(() => [document.querySelector('#range h3')?.textContent, ...[...document.querySelectorAll('#stacks :checked')].map((input) => input.value), document.querySelector('#stacks .readout').textContent]);
+    const look = () => tab.evaluate(() => [document.querySelector('#range h3')?.textContent, ...[...document.querySelectorAll('#stacks :checked')].map((input) => input.value), document.querySelector('#stacks .legend').textContent, document.querySelector('#stacks .readout').textContent]);
     const seen = await look();
     await tab.reload();
     await tab.waitForSelector('html[data-ranges]');
@@ -353,10 +353,13 @@ describe('flame graph', PARALLEL, () => {
   }));
 
   test('every view holds the same bytes', () => open('full', async (tab, model) => {
+    const functions = () => tab.locator('#stacks table').last().textContent();
+    const asked = await functions();
     for (const view of ['Bottom up', 'By module', 'By thread', 'Top down']) {
       await tab.locator('#stacks').getByLabel(view, { exact: true }).check({ force: true });
       await settled(tab);
       assert.equal(await tab.locator('#stacks .readout .n').getAttribute('title'), exact(total(model, 0)), view);
+      assert.equal(await functions(), asked, `${view}: what a function asks for itself is no matter of the view`);
     }
     const threads = await tab.locator('#stacks select option').evaluateAll((options) => options.slice(1).map((option) => option.value));
     let sum = 0;
