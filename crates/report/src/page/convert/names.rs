@@ -74,7 +74,7 @@ fn place_of(tables: &Tables, row: u32, with_line: bool) -> model::Frame {
         Some(if with_line { format!("{file}:{}", frame.line) } else { file.to_owned() })
     });
     model::Frame {
-        label: shorten(&tables.frame_label(row), limits::NAME_CHARS),
+        label: fitting(&tables.frame_label(row), limits::NAME_CHARS),
         module: module
             .map(|module| shorten(file_name(&module.path), limits::NAME_CHARS))
             .unwrap_or_default(),
@@ -86,4 +86,59 @@ fn place_of(tables: &Tables, row: u32, with_line: bool) -> model::Frame {
 
 fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
+}
+
+/// A function's name in at most `characters` characters. Template arguments and parameters go
+/// first, the innermost before the others: the function itself stands at the end of its name.
+fn fitting(name: &str, characters: usize) -> String {
+    if name.chars().nth(characters).is_none() {
+        return name.to_owned();
+    }
+    let deepest = depths(name).map(|(_, depth)| depth).max().unwrap_or(0);
+    for most in (1..=deepest).rev() {
+        let mut short = String::new();
+        for (letter, depth) in depths(name) {
+            if depth < most {
+                short.push(letter);
+            } else if !short.ends_with('…') {
+                short.push('…');
+            }
+        }
+        if short.chars().nth(characters).is_none() {
+            return short;
+        }
+    }
+    shorten(name, characters)
+}
+
+/// Each letter with the number of brackets around it.
+fn depths(name: &str) -> impl Iterator<Item = (char, u32)> {
+    let mut depth = 0u32;
+    let mut before = ' ';
+    name.chars().map(move |letter| {
+        let is_end = letter == ')' || letter == '>' && before != '-';
+        before = letter;
+        depth = depth.saturating_sub(u32::from(is_end));
+        let around = depth;
+        depth += u32::from(letter == '(' || letter == '<');
+        (letter, around)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_name_loses_what_is_innermost_first() {
+        let name = "std::_Rb_tree<key, std::pair<key, Item>, less<key> >::find(key const&)";
+        assert_eq!(fitting(name, 100), name);
+        assert_eq!(
+            fitting(name, 60),
+            "std::_Rb_tree<key, std::pair<…>, less<…> >::find(key const&)"
+        );
+        assert_eq!(fitting(name, 59), "std::_Rb_tree<…>::find(…)");
+        assert_eq!(fitting(name, 10), "std::_Rb_…");
+        assert_eq!(fitting("a<(b->c)>)>d", 9), "a<(…)>)>d");
+    }
 }
