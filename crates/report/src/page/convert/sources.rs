@@ -8,7 +8,7 @@ use crate::page::{limits, model};
 use std::collections::HashMap;
 use std::fs;
 use std::io::Read;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 /// Reads the lines around the `places` (file and line of each row of `frames`) and notes them in
 /// the rows. `began_unix_s`: a file changed after it may have other lines now; 0: not known.
@@ -64,8 +64,9 @@ impl File {
         if text.len() as u64 > limits::SOURCE_FILE_BYTES {
             return None;
         }
-        let began = UNIX_EPOCH + Duration::from_secs(began_unix_s);
-        let changed = began_unix_s > 0 && facts.modified().is_ok_and(|at| at > began);
+        // The recording's time has whole seconds: a script is often written in the same one.
+        let written = facts.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        let changed = began_unix_s > 0 && written.is_some_and(|at| at.as_secs() > began_unix_s);
         Some(File { lines: text.lines().map(shortened).collect(), changed })
     }
 
@@ -116,5 +117,18 @@ mod tests {
         assert_eq!(second.lines[at], "line 10 <b>");
         assert!(second.changed, "it was written after the recording began, in 1970");
         assert_eq!((sources.files.len(), sources.missing_files), (1, 1));
+    }
+
+    #[test]
+    fn a_file_of_the_second_in_which_the_recording_began_is_not_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("app.py");
+        fs::write(&path, "print()\n").unwrap();
+        let changed_at = |millis| {
+            let file = fs::File::options().write(true).open(&path).unwrap();
+            file.set_modified(UNIX_EPOCH + std::time::Duration::from_millis(millis)).unwrap();
+            File::read(&path.to_string_lossy(), 1_000).unwrap().changed
+        };
+        assert_eq!([999_900, 1_000_637, 1_001_000].map(changed_at), [false, false, true]);
     }
 }
