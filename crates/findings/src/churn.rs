@@ -479,7 +479,8 @@ impl Finding for Churn {
                 sizes.sort_unstable();
                 let more = if self.sizes.len() > SIZES_NAMED { "; ..." } else { "" };
                 let named: Vec<String> = sizes.iter().map(|size| count(*size)).collect();
-                (format!("{}{more} bytes", named.join("; ")), self.requests)
+                let unit = if sizes == [1] { "byte" } else { "bytes" };
+                (format!("{}{more} {unit}", named.join("; ")), self.requests)
             }
         };
         [

@@ -123,6 +123,18 @@ fn alive_at_once_is_no_sum_over_stacks_and_sites() {
 }
 
 #[test]
+fn requests_of_one_byte_are_no_bytes() {
+    let mut program = Program::new();
+    let stack = program.stack(&["main", "flag"]);
+    for _ in 0..3000 {
+        let object = program.malloc(stack, 1);
+        program.free(object);
+    }
+    let churn = of(&program, CHURN, Options::default());
+    assert!(churn[0].title.starts_with("flag: 1 byte asked for 3,000 times"), "{}", churn[0].title);
+}
+
+#[test]
 fn without_a_stack_there_is_no_site_that_churns() {
     let mut program = Program::new();
     for _ in 0..1000 {
