@@ -9,7 +9,9 @@ const signed = (value, unit) => `${value > 0 ? '+' : value < 0 ? '−' : ''}${un
 
 function differenceNode(change, unit) {
   if (isNone(change)) return 'none';
-  const share = change.before === 0 ? 'new' : `${change.difference > 0 ? '+' : '−'}${formatShare(Math.abs(change.difference), change.before)}`;
+  const sign = change.difference > 0 ? '+' : '−';
+  const part = formatShare(Math.abs(change.difference), change.before);
+  const share = change.before === 0 ? 'new' : part.startsWith('<') ? part.replace('< ', `under ${sign}`) : `${sign}${part}`;
   return [el('span', { class: change.difference > 0 ? 'n more' : 'n less', title: unit === 'byte' ? exactBytes(change.difference) : undefined }, signed(change.difference, unit)), el('span', { class: 'share' }, ` ${share}`)];
 }
 

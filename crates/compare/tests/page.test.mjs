@@ -24,6 +24,8 @@ test('every section of the comparison is drawn, on a desk and on a phone', { tim
       assert.ok(body.length > 40 && !body.includes('could not be drawn'), `${id}: ${body}`);
     }
     assert.equal(await tab.locator('#time-body svg.chart').count(), 2);
+    const shares = await tab.locator('.share').allTextContents();
+    assert.ok(shares.includes(' under −0.1 %') && !shares.some((share) => share.includes('<')), shares.join());
     const ids = await tab.evaluate(() => [...document.querySelectorAll('[id]')].map((node) => node.id));
     assert.equal(new Set(ids).size, ids.length, 'an id is one element');
     await tab.getByLabel('Shrank: asked for, bytes', { exact: true }).check({ force: true });
