@@ -11,22 +11,24 @@
 //! twice-reported blocks these are. Deviations: bytes are usable bytes with slop beside them, and
 //! sampling needs no correction because every block is recorded.
 
+mod difference;
+mod order;
 mod pass;
 mod text;
 
+pub use order::SortBy;
 pub use pass::{ANSWERED, ASKED, find, find_at};
 pub use text::{FRAMES, render, section};
 
 use serde::Serialize;
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
 pub enum DarkMatterError {
-    /// The recording has no `report` rows.
+    /// The recording has no question to reporters.
     #[error(
-        "no memory reporter named a block: record a program that links heaplab-reporter with \
+        "no memory reporter was asked: record a program that links heaplab-reporter with \
          `heaplab record --dmd`, and ask its reporters while they are there (`heaplab about PID`, \
          or HEAPLAB_MARK in the program); of Firefox import a file of DMD=--mode=dark-matter \
          (docs/reporters.md)"
@@ -45,15 +47,15 @@ pub enum DarkMatterError {
     Unread(#[from] heaplab_trace::TraceError),
 }
 
-/// Some blocks.
+/// Some blocks; in a difference, how many more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Blocks {
     /// Number of blocks.
-    pub count: u64,
+    pub count: i64,
     /// Their usable bytes.
-    pub usable_bytes: u64,
+    pub usable_bytes: i64,
     /// Usable bytes beyond the requested ones.
-    pub slop_bytes: u64,
+    pub slop_bytes: i64,
 }
 
 /// Blocks with one history.
@@ -79,7 +81,10 @@ pub struct List {
 /// The heap as the reporters saw it when they were asked, the last time or at a mark.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DarkMatter {
-    /// Number of passes in which reporters named blocks.
+    /// The recording that this is the difference to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// Number of passes in which reporters named blocks; 0: the shown one named none.
     pub asked: u64,
     /// The mark at which the shown pass was made, if one was chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,7 +102,7 @@ pub struct DarkMatter {
     /// Named more than once, so counted twice.
     pub twice: List,
     /// Reports without a live block: their number, and the stack that made them.
-    pub of_nothing: Vec<(u64, Vec<String>)>,
+    pub of_nothing: Vec<(i64, Vec<String>)>,
     /// Reports of blocks that a forked child got from its parent, or of blocks born during the
     /// pass.
     pub set_aside: u64,
@@ -123,16 +128,14 @@ impl DarkMatter {
                     reported_at,
                 })
                 .collect();
-            list.groups.sort_by_key(|group| Reverse(group.blocks.usable_bytes));
         }
-        let mut of_nothing: BTreeMap<Vec<String>, u64> = BTreeMap::new();
+        let mut of_nothing: BTreeMap<Vec<String>, i64> = BTreeMap::new();
         for (times, mut stack) in self.of_nothing {
             stack.truncate(frames);
             *of_nothing.entry(stack).or_default() += times;
         }
         self.of_nothing = of_nothing.into_iter().map(|(stack, times)| (times, stack)).collect();
-        self.of_nothing.sort_by_key(|(times, _)| Reverse(*times));
-        self
+        self.sorted_by(SortBy::Usable)
     }
 }
 

@@ -1,10 +1,9 @@
 //! Two passes over the events: the first finds the last time that reporters were asked, the second
 //! divides the blocks of that time.
 
-use crate::{Blocks, DarkMatter, DarkMatterError, Group};
+use crate::{Blocks, DarkMatter, DarkMatterError, Group, SortBy};
 use heaplab_trace::tables::Tables;
 use heaplab_trace::{Event, EventSource, Flags, Op, StackId, TraceError};
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 /// The mark before reporters are asked (crates/preload/c/reports.c).
@@ -21,8 +20,9 @@ struct Live {
 }
 
 /// Divides the blocks of one process (or of all, if selected) that were live when its reporters
-/// were last asked and named a block. A later question without a named block does not count: at a
-/// program's end the reporters may be gone. `events` gives the same rows at each call.
+/// were last asked and named a block, or were last asked if they never named one. A later question
+/// without a named block does not count: at a program's end the reporters may be gone. `events`
+/// gives the same rows at each call.
 ///
 /// # Errors
 /// Reporters were never asked, or the events cannot be read.
@@ -31,7 +31,7 @@ pub fn find<S: EventSource>(
     mut events: impl FnMut() -> Result<S, TraceError>,
 ) -> Result<DarkMatter, DarkMatterError> {
     let passes = Passes::read(tables, &mut events()?, "")?;
-    passes.divide(passes.last, tables, events)
+    passes.divide(passes.last.or(passes.unanswered), tables, events)
 }
 
 /// [`find`] for the first time that reporters were asked and named a block at or after the mark
@@ -65,6 +65,8 @@ type Question = Option<(u64, u64)>;
 struct Passes {
     asked: u64,
     last: Question,
+    /// The last one to which no block was named.
+    unanswered: Question,
     /// The first one after the mark.
     marked: Question,
     has_mark: bool,
@@ -81,6 +83,7 @@ impl Passes {
             passes.has_mark |= is_mark(event, tables, mark);
             if is_mark(event, tables, ASKED) {
                 now = Some((row, event.time_ns));
+                passes.unanswered = now;
             } else if event.op == Op::Report && now.is_some() {
                 passes.asked += 1;
                 passes.last = now.take();
@@ -149,7 +152,7 @@ struct Found {
     live: HashMap<u64, Live>,
     /// The stacks of reports on each block that was live before the question.
     reports: HashMap<u64, Vec<StackId>>,
-    of_nothing: HashMap<StackId, u64>,
+    of_nothing: HashMap<StackId, i64>,
     set_aside: u64,
 }
 
@@ -193,7 +196,9 @@ impl Found {
             let mut reports = self.reports.remove(object).unwrap_or_default();
             reports.sort_unstable();
             let usable = live.usable.max(live.size);
-            let block = Blocks { count: 1, usable_bytes: usable, slop_bytes: usable - live.size };
+            let bytes = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+            let (usable_bytes, slop_bytes) = (bytes(usable), bytes(usable - live.size));
+            let block = Blocks { count: 1, usable_bytes, slop_bytes };
             all.add(block);
             groups.entry((live.stack, reports)).or_default().add(block);
         }
@@ -214,13 +219,10 @@ impl Found {
             list.blocks.add(blocks);
             list.groups.push(Group { blocks, allocated_at, reported_at });
         }
-        for list in [&mut found.unreported, &mut found.once, &mut found.twice] {
-            list.groups.sort_by_key(|group| Reverse(group.blocks.usable_bytes));
-        }
         found.of_nothing =
             self.of_nothing.into_iter().map(|(stack, count)| (count, frames(stack))).collect();
-        found.of_nothing.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-        found
+        found.of_nothing.sort();
+        found.sorted_by(SortBy::Usable)
     }
 }
 

@@ -1,6 +1,9 @@
 //! The lists, from rows written by hand.
 
-use heaplab_dark_matter::{ANSWERED, ASKED, Blocks, DarkMatter, DarkMatterError, find, find_at};
+use heaplab_dark_matter::{
+    ANSWERED, ASKED, Blocks, DarkMatter, DarkMatterError, SortBy, find, find_at, render,
+};
+use heaplab_text::paint::Look;
 use heaplab_trace::source::Slice;
 use heaplab_trace::tables::{Frame, Mark, StackNode, Tables};
 use heaplab_trace::{Event, Flags, Op, StackId};
@@ -95,9 +98,70 @@ fn a_recording_that_ends_in_the_middle_says_so() {
 
 #[test]
 fn a_recording_without_reporters_is_an_error() {
-    for events in [&[born(0, 1, 1)][..], &[at_mark(QUESTION), at_mark(ANSWER)]] {
-        assert!(matches!(found(events), Err(DarkMatterError::NeverAsked)));
+    assert!(matches!(found(&[born(0, 1, 1)]), Err(DarkMatterError::NeverAsked)));
+}
+
+#[test]
+fn where_reporters_name_no_block_each_is_unreported() {
+    let found = found(&[
+        born(0, 10, 1),
+        at_mark(QUESTION),
+        at_mark(ANSWER),
+        born(1, 20, 1),
+        at_mark(QUESTION),
+        at_mark(ANSWER),
+    ])
+    .unwrap();
+    assert_eq!((found.asked, found.unreported.blocks.count, found.live.count), (0, 2, 2));
+    let text =
+        render(&found, "app", &Look { width: 200, listing_width: 200, colour: false, top: 9 });
+    assert!(text.contains("no reporter named a block, so each counts as unreported"), "{text}");
+}
+
+#[test]
+fn a_difference_has_what_changed() {
+    let answer = [at_mark(QUESTION), reported(0, 4), at_mark(ANSWER)];
+    let before = [born(0, 10, 1), born(1, 100, 2), born(2, 7, 3), born(3, 7, 5)];
+    let after = [born(0, 10, 1), born(1, 10, 2), born(2, 7, 3), born(3, 20, 3)];
+    let lists = |births: &[Event]| found(&[births, &answer].concat()).unwrap();
+    let found = lists(&after).since(lists(&before), "before.heaplab");
+    assert_eq!(found.since.as_deref(), Some("before.heaplab"));
+    let live = Blocks { count: 0, usable_bytes: -77, slop_bytes: 0 };
+    assert_eq!((found.live, found.unreported.blocks), (live, live));
+    assert!(found.once.groups.is_empty(), "the same block is no change");
+    let changes = found
+        .unreported
+        .groups
+        .iter()
+        .map(|group| (&*group.allocated_at[0], group.blocks.count, group.blocks.usable_bytes));
+    let expected = [("two", 0, -90), ("three", 1, 28), ("five", -1, -15)];
+    assert_eq!(changes.collect::<Vec<_>>(), expected);
+    let text = render(&found, "app", &Look { width: 80, listing_width: 80, colour: false, top: 9 });
+    for line in [
+        "Changes since before.heaplab: -77 bytes in 0 blocks live.",
+        "  2. +28 bytes in +1 block, slop +8 bytes",
+        "  3. -15 bytes in -1 block, slop -8 bytes",
+    ] {
+        assert!(text.contains(line), "{text}");
     }
+}
+
+#[test]
+fn groups_are_sorted_as_asked() {
+    let slack = |object, size, usable, stack| Event { usable, ..born(object, size, stack) };
+    let events = [
+        slack(0, 100, 110, 1),
+        slack(1, 10, 90, 2),
+        slack(2, 105, 106, 3),
+        born(3, 1, 4),
+        born(4, 1, 4),
+        at_mark(QUESTION),
+        reported(9, 5),
+    ];
+    let found = found(&events).unwrap();
+    let first = |by| found.clone().sorted_by(by).unreported.groups[0].allocated_at[0].clone();
+    let order = [SortBy::Usable, SortBy::Requested, SortBy::Slop, SortBy::Blocks].map(first);
+    assert_eq!(order, ["one", "three", "two", "four"]);
 }
 
 #[test]
@@ -149,7 +213,7 @@ fn stacks_agree_in_so_many_frames_behind_the_allocation_functions() {
     let all = Tables { stacks, frames: names.iter().map(frame).collect(), ..tables() };
     let events = [born(0, 10, 5), born(1, 20, 7), born(2, 5, 1), at_mark(QUESTION), reported(2, 1)];
     let found = find(&all, || Ok(Slice(&events))).unwrap();
-    let groups = |found: &DarkMatter| -> Vec<(u64, Vec<String>)> {
+    let groups = |found: &DarkMatter| -> Vec<(i64, Vec<String>)> {
         let groups = found.unreported.groups.iter();
         groups.map(|group| (group.blocks.count, group.allocated_at.clone())).collect()
     };

@@ -262,7 +262,13 @@ fn a_recording_shows_who_names_no_block_and_who_names_one_twice() {
     for words in [r#""name":"Unreported""#, r#""blocks":201"#] {
         assert!(page.contains(words), "{words}");
     }
-    fails(here, &["about", "app.heaplab", "--diff", "app.heaplab"], 2, "there is text, and --json");
+    let same = json(here, &["about", "app.heaplab", "--diff", "app.heaplab", "--json"]);
+    assert_eq!(
+        (&same["live"]["count"], &same["once"]["groups"]),
+        (&0.into(), &Value::Array(vec![]))
+    );
+    fails(here, &["about", "app.heaplab", "--save", "it.json"], 2, "there is text, and --json");
+    fails(here, &["about", "app.heaplab", "--diff", "1"], 2, "--diff names another one");
     let plain = heaplab(here, &["record", "-o", "plain.heaplab", "--", "ls"]);
     assert!(plain.status.success());
     fails(here, &["about", "plain.heaplab"], 1, "heaplab record --dmd");
@@ -288,7 +294,7 @@ fn a_file_of_firefoxs_dmd_is_listed_as_dmd_lists_it() {
   {frames}}}
 }}"##
     );
-    std::fs::write(here.join("dmd.json"), file).unwrap();
+    std::fs::write(here.join("dmd.json"), &file).unwrap();
     let said = printed(here, &["import", "dmd.json", "-o", "dmd.heaplab"]);
     assert!(said.contains("2 sampled blocks of 1000 bytes, by DMD's estimate"), "{said}");
     let unreported = |more: &[&str]| {
@@ -309,6 +315,22 @@ fn a_file_of_firefoxs_dmd_is_listed_as_dmd_lists_it() {
     let whole = printed(here, &["about", "dmd.heaplab", "--frames", "9"]);
     assert!(whole.contains("f8(int) (F.cpp:81)"), "{whole}");
     fails(here, &["about", "dmd.json", "--frames", "9"], 2, "of a recording's blocks");
+    fails(here, &["about", "dmd.json", "--sort-by", "slop"], 2, "of a recording's blocks");
+    // As dmd.py: a file without reports, and what changed since another.
+    let without = file.replace(r#", "reps": ["R"]"#, "").replace(r#""num": 2"#, r#""num": 3"#);
+    std::fs::write(here.join("without.json"), without).unwrap();
+    assert!(heaplab(here, &["import", "without.json", "-o", "without.heaplab"]).status.success());
+    let text = printed(here, &["about", "without.heaplab"]);
+    assert!(text.contains("Unreported: 6.99 KiB in 5 blocks (100 % of live bytes)"), "{text}");
+    let args = ["about", "without.heaplab", "--diff", "dmd.heaplab", "--sort-by", "num-blocks"];
+    let text = printed(here, &args);
+    for line in [
+        "Changes since dmd.heaplab: +1000 bytes in +1 block live.",
+        "Unreported: +1.04 KiB in +2 blocks",
+        "Reported once: -64 bytes in -1 block",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
     fails(here, &["about", "dmd.heaplab", "--frames", "0"], 2, "invalid value");
 }
 

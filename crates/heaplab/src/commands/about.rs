@@ -4,6 +4,7 @@ use crate::answer::{self, HtmlFile};
 use crate::commands::seconds;
 use anyhow::{Context, Result};
 use heaplab_about::{Model, Saved, Watch, ask, difference, page, text};
+use heaplab_dark_matter::{DarkMatter, SortBy};
 use heaplab_loopback::{Answer, Request, Server};
 use heaplab_profile::choose::process;
 use heaplab_terminal as terminal;
@@ -25,8 +26,9 @@ pub struct Args {
     /// with `record --dmd`
     #[arg(value_name = "PID|FILE|BUNDLE")]
     subject: String,
-    /// Show changes since this reading (also a process or a file)
-    #[arg(long, value_name = "PID|FILE")]
+    /// Show changes since this reading (also a process or a file); of a recording, since this other
+    /// recording
+    #[arg(long, value_name = "PID|FILE|BUNDLE")]
     diff: Option<String>,
     /// Take readings until the process ends, and show minimum and maximum
     #[arg(long, conflicts_with = "diff")]
@@ -60,6 +62,9 @@ pub struct Args {
     /// --json: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     frames: Option<u32>,
+    /// Of a recording: what the first groups of each list have the most of [default: usable]
+    #[arg(long, value_name = "AMOUNT")]
+    sort_by: Option<SortBy>,
     #[command(flatten)]
     html: HtmlFile,
     #[command(flatten)]
@@ -104,8 +109,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let patience = args.show.patience();
     let pid = ask::number(&args.subject)?;
-    if args.frames.is_some() || args.process.is_some() {
-        misasked!("{}: --frames and --process are of a recording's blocks", args.subject);
+    if args.frames.is_some() || args.process.is_some() || args.sort_by.is_some() {
+        misasked!(
+            "{}: --frames, --sort-by and --process are of a recording's blocks",
+            args.subject
+        );
     }
     if pid.is_none() && (args.at.is_some() || args.since.is_some()) {
         misasked!("{}: a file has no marks; a process and a recording have", args.subject);
@@ -140,7 +148,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
 /// Blocks of a recorded program that no reporter named, or that two named.
 fn dark_matter(args: &Args) -> Result<ExitCode> {
-    let is_of_process = args.diff.is_some() || args.since.is_some() || args.save.is_some();
+    let is_of_process = args.since.is_some() || args.save.is_some();
     if is_of_process
         || args.html.is_asked_for()
         || args.live
@@ -149,13 +157,32 @@ fn dark_matter(args: &Args) -> Result<ExitCode> {
     {
         misasked!("{}: of a recording there is text, and --json", args.subject);
     }
-    let bundle = heaplab_record::output::open(Path::new(&args.subject))?;
+    if let Some(before) = args.diff.as_ref().filter(|before| !Path::new(before).is_dir()) {
+        misasked!("{before}: {} is a recording, so --diff names another one", args.subject);
+    }
+    let (mut found, name) = blocks_of(&args.subject, args)?;
+    if let Some(before) = &args.diff {
+        found = found.since(blocks_of(before, args)?.0, before);
+    }
+    let found = found.sorted_by(args.sort_by.unwrap_or_default());
+    let top = if args.show.all { usize::MAX } else { GROUPS };
+    let look = terminal::look(top);
+    answer::print_pretty(args.show.json, &found, || {
+        heaplab_dark_matter::render(&found, &name, &look)
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The blocks of a recording, and the name of the process that they are of.
+fn blocks_of(recording: &str, args: &Args) -> Result<(DarkMatter, String)> {
+    let bundle = heaplab_record::output::open(Path::new(recording))?;
     let selection = process(&bundle, args.process.as_deref())?;
     let events = || bundle.events(selection);
     let found = match &args.at {
-        Some(mark) => heaplab_dark_matter::find_at(bundle.tables(), events, mark)?,
-        None => heaplab_dark_matter::find(bundle.tables(), events)?,
+        Some(mark) => heaplab_dark_matter::find_at(bundle.tables(), events, mark),
+        None => heaplab_dark_matter::find(bundle.tables(), events),
     };
+    let found = found.with_context(|| recording.to_owned())?;
     let all = bundle.tables();
     let named = |row: usize| match all.processes.get(row).map_or("", Process::program_name) {
         "" => bundle.meta().program.clone(),
@@ -167,12 +194,7 @@ fn dark_matter(args: &Args) -> Result<ExitCode> {
         .map_or_else(|| "all processes".into(), |row| named(row as usize));
     let unasked = if args.show.json { usize::MAX } else { heaplab_dark_matter::FRAMES };
     let found = found.with_frames(args.frames.map_or(unasked, |frames| frames as usize));
-    let top = if args.show.all { usize::MAX } else { GROUPS };
-    let look = terminal::look(top);
-    answer::print_pretty(args.show.json, &found, || {
-        heaplab_dark_matter::render(&found, &name, &look)
-    })?;
-    Ok(ExitCode::SUCCESS)
+    Ok((found, name))
 }
 
 /// Takes readings until there are enough or the process ends, and shows each in a terminal.

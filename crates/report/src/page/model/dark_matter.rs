@@ -12,9 +12,9 @@ pub struct DarkMatter {
     /// Whether they answered to the end.
     pub is_whole: bool,
     /// Usable bytes of all live blocks.
-    pub bytes: u64,
+    pub bytes: i64,
     /// Reports that name no live block.
-    pub of_nothing: u64,
+    pub of_nothing: i64,
     /// "Unreported", "Reported once", "Reported twice or more".
     pub lists: Vec<DarkList>,
 }
@@ -25,9 +25,9 @@ pub struct DarkList {
     /// How often, in words.
     pub name: &'static str,
     /// Usable bytes of them all.
-    pub bytes: u64,
+    pub bytes: i64,
     /// How many they are.
-    pub blocks: u64,
+    pub blocks: i64,
     /// The most bytes first.
     pub groups: Vec<DarkGroup>,
 }
@@ -36,11 +36,11 @@ pub struct DarkList {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DarkGroup {
     /// Their usable bytes.
-    pub bytes: u64,
+    pub bytes: i64,
     /// Of these, what was not asked for.
-    pub slop_bytes: u64,
+    pub slop_bytes: i64,
     /// How many.
-    pub blocks: u64,
+    pub blocks: i64,
     /// Where they were allocated: indices into [`super::Page::frames`], innermost first.
     pub allocated: Vec<u32>,
     /// Where each reporter named them, the same way.
