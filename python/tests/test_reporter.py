@@ -108,6 +108,8 @@ def _socket(pid):
 def test_a_program_is_asked_and_pressed():
     with _running(EXAMPLE) as pid:
         explicit, asked = _explicit(pid)
+        system = {node["name"]: node["amount"] for node in asked["processes"][0]["other"]}
+        assert 0 < system["resident-unique"] < system["resident"] < system["vsize"]
         # 400 texts of some 580 characters each: malloc's, since pymalloc ends at 512 bytes.
         assert 400 * 560 < _amount(explicit, "store/texts/malloc") < 400 * 680
         # Two reporters name the journal: its 100 lines of 2,000 bytes and the list.

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 /// Most reports of a collection; the rest is counted and mentioned.
 const REPORTS_MAX: usize = 1 << 20;
 /// Paths that heaplab itself reports.
-const OWN_PATHS: [&str; 4] = ["heap-allocated", "resident", "vsize", "explicit/heap-unclassified"];
+const OWN_PATHS: [&str; 5] =
+    ["heap-allocated", "resident", "resident-unique", "vsize", "explicit/heap-unclassified"];
 /// Most bytes of a path or a description; longer ones are mentioned and left out.
 const TEXT_BYTES_MAX: usize = 16 << 10;
 

@@ -1,5 +1,5 @@
-//! The system's and the allocator's figures for the process: `resident`, `vsize`, `heap-allocated`,
-//! `heap-committed`.
+//! The system's and the allocator's figures for the process: `resident`, `resident-unique` (by
+//! which about:memory adds up processes), `vsize`, `heap-allocated`, `heap-committed`.
 //!
 //! glibc's `heap-allocated` is `mallinfo2`: blocks with their heads (8 bytes each), and freed
 //! blocks that threads keep in their caches. jemalloc's is `stats.allocated`. Other allocators are
@@ -33,6 +33,9 @@ pub(crate) fn report(sink: &mut Sink) {
     }
     if let Some((size, resident)) = statm() {
         other("resident", resident, "Memory of the process that is in RAM, shared pages included.");
+        if let Some(unique) = unique() {
+            other("resident-unique", unique, "Memory in RAM that no other process shares.");
+        }
         other("vsize", size, "Address space that the process has mapped.");
     }
 }
@@ -44,6 +47,22 @@ fn statm() -> Option<(u64, u64)> {
     // SAFETY: asks a number.
     let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
     Some((pages.next()?.ok()? * page, pages.next()?.ok()? * page))
+}
+
+/// Bytes resident that are the process's alone; a kernel before 4.14 does not tell.
+fn unique() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/smaps_rollup").ok()?;
+    Some(private(&text))
+}
+
+/// The private bytes of a `smaps_rollup`. Huge pages of the kernel's pool are no resident memory.
+fn private(text: &str) -> u64 {
+    let kibibytes = |line: &str| {
+        let amount =
+            ["Private_Clean:", "Private_Dirty:"].iter().find_map(|of| line.strip_prefix(of));
+        amount.and_then(|amount| amount.trim().strip_suffix(" kB")?.parse::<u64>().ok())
+    };
+    text.lines().filter_map(kibibytes).sum::<u64>() << 10
 }
 
 /// Bytes allocated, and bytes committed if the allocator tells.
@@ -136,4 +155,23 @@ fn object_of(address: NonNull<c_void>) -> Option<usize> {
     // SAFETY: dladdr takes any address.
     let found = unsafe { libc::dladdr(address.as_ptr(), &mut info) };
     (found != 0).then_some(info.dli_fbase as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn private_pages_are_added_up() {
+        let text = "5581-7ffc [rollup]\nRss:  6536 kB\nShared_Clean:  2208 kB\n\
+                    Private_Clean:   12 kB\nPrivate_Dirty:  4096 kB\nPrivate_Hugetlb:  2048 kB\n";
+        assert_eq!(private(text), 4108 << 10);
+    }
+
+    #[test]
+    fn unique_memory_is_resident() {
+        let (_, resident) = statm().unwrap();
+        let unique = unique().expect("a kernel since 4.14");
+        assert!(unique > 0 && unique <= resident + (1 << 20), "{unique} of {resident}");
+    }
 }

@@ -45,7 +45,7 @@ _REPORTS_MAX = 1 << 20
 _TEXT_BYTES_MAX = 16 << 10
 _QUESTION_BYTES = 204
 #: Paths that heaplab itself reports.
-_OWN_PATHS = ("heap-allocated", "resident", "vsize", "explicit/heap-unclassified")
+_OWN_PATHS = ("heap-allocated", "resident", "resident-unique", "vsize", "explicit/heap-unclassified")
 #: Marks that are kept, the reports of all marks together, and bytes of a mark's name.
 _MARKS_MAX = 16
 _MARKS_REPORTS_MAX = 1 << 18
@@ -363,6 +363,13 @@ def _report_system(sink):
     with open("/proc/self/statm", encoding="ascii") as file:
         size, resident = (int(pages) * os.sysconf("SC_PAGE_SIZE") for pages in file.read().split()[:2])
     sink._add("resident", resident, "Memory of the process that is in RAM, shared pages included.")
+    try:
+        with open("/proc/self/smaps_rollup", encoding="ascii") as file:
+            fields = [line.split() for line in file]
+        private = sum(int(field[1]) << 10 for field in fields if field[0] in ("Private_Clean:", "Private_Dirty:"))
+        sink._add("resident-unique", private, "Memory in RAM that no other process shares.")
+    except OSError:
+        pass  # a kernel before 4.14
     sink._add("vsize", size, "Address space that the process has mapped.")
 
 
