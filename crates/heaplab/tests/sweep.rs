@@ -133,6 +133,11 @@ fn what_is_asked_wrongly_is_told_before_any_cell() {
     let wrong = heaplab(folder.path(), &["plan.toml", "-o", "out", "--job", "sqlite/block-1"]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(text(&wrong.stderr).contains("no such job; --list prints all"), "{wrong:?}");
+    // Compiling takes minutes: without a terminal there are lines.
+    assert!(text(&wrong.stderr).starts_with("heaplab: sqlite: compiling its program"), "{wrong:?}");
+    let quiet =
+        heaplab(folder.path(), &["plan.toml", "-o", "out", "-q", "--job", "sqlite/block-1"]);
+    assert!(!text(&quiet.stderr).contains("compiling"), "{quiet:?}");
     assert!(!folder.path().join("out").exists());
     let wrong = heaplab(folder.path(), &["report", "."]);
     assert_eq!(wrong.status.code(), Some(1));

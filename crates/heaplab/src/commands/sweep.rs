@@ -87,8 +87,10 @@ fn sweep(args: &Args, path: &Path) -> Result<ExitCode> {
     let executable = own_file()?;
     let asked = Plan::read(path)?;
     let opened = progress::spinner(args.quiet, String::new());
+    let mut lines = Lines::beside(&opened, args.quiet);
     let sweep = Sweep::prepare(path, &asked, &heaps::FAMILIES, &executable, |name| {
         opened.set_message(format!("{name}: its program"));
+        lines.say(false, || format!("{name}: compiling its program, if it is the first time"));
     });
     opened.finish_and_clear();
     let sweep = sweep?;
@@ -114,19 +116,37 @@ fn sweep(args: &Args, path: &Path) -> Result<ExitCode> {
     })
 }
 
-/// Shows how far a sweep is: a bar on a terminal; elsewhere a line when a job has finished, at most
-/// one a second.
+/// Lines where standard error is no terminal, at most one a second.
+struct Lines {
+    are_shown: bool,
+    last: Option<Instant>,
+}
+
+impl Lines {
+    /// Beside a bar that only a terminal shows.
+    fn beside(bar: &ProgressBar, is_quiet: bool) -> Lines {
+        Lines { are_shown: !is_quiet && bar.is_hidden(), last: None }
+    }
+
+    fn say(&mut self, is_last: bool, line: impl FnOnce() -> String) {
+        let is_time = self.last.is_none_or(|last| last.elapsed() >= Duration::from_secs(1));
+        if self.are_shown && (is_time || is_last) {
+            eprintln!("heaplab: {}", line());
+            self.last = Some(Instant::now());
+        }
+    }
+}
+
+/// Shows how far a sweep is: a bar on a terminal; elsewhere a line when a job has finished.
 struct Shown {
     bar: ProgressBar,
-    has_lines: bool,
-    last: Option<Instant>,
+    lines: Lines,
 }
 
 impl Shown {
     fn of(is_quiet: bool) -> Shown {
         let bar = progress::bar(is_quiet, 0, "{bar:15} {pos}/{len} cells, {wide_msg}");
-        let has_lines = !is_quiet && bar.is_hidden();
-        Shown { bar, has_lines, last: None }
+        Shown { lines: Lines::beside(&bar, is_quiet), bar }
     }
 
     fn show(&mut self, now: &Progress) {
@@ -143,10 +163,9 @@ impl Shown {
             (*cells).into(),
             &format!("{left}  {cell}"),
         );
-        let is_time = self.last.is_none_or(|last| last.elapsed() >= Duration::from_secs(1));
-        if self.has_lines && now.has_finished && (is_time || jobs_done == jobs) {
-            eprintln!("heaplab: {jobs_done} of {jobs} jobs, {left}: {cell}");
-            self.last = Some(Instant::now());
+        if now.has_finished {
+            let line = || format!("{jobs_done} of {jobs} jobs, {left}: {cell}");
+            self.lines.say(jobs_done == jobs, line);
         }
     }
 }
