@@ -3,9 +3,11 @@
 //!
 //! Source: Nicholas Nethercote's posts of 2011 to 2014 (studies/firefox-memory/README.md lists
 //! them). [`tables`] has the claims that a table of size classes answers, [`workloads`] those that
-//! need a workload on a heap, and [`what_if`] the savings of changes, predicted and real. Rows
-//! about memory reporters and garbage-collected chunks stay open until heaplab has those parts.
+//! need a workload on a heap, [`what_if`] the savings of changes, predicted and real, and
+//! [`browser`] those that need a Firefox.
 
+mod browser;
+mod firefox;
 mod tables;
 mod what_if;
 mod workloads;
@@ -26,7 +28,7 @@ fn main() -> ExitCode {
     heaplab_study::main(&STUDY)
 }
 
-/// Measures one claim; `None`: the claim is open.
+/// Measures one claim; `None`: there is no Firefox.
 fn measure(id: &str) -> Result<Option<String>> {
     Ok(match id {
         "ff.classes" => Some(tables::classes()),
@@ -45,6 +47,8 @@ fn measure(id: &str) -> Result<Option<String>> {
         "ff.what-if.just-enough" => Some(what_if::doubling()?),
         "ff.what-if.necko" => Some(what_if::necko()?),
         "ff.what-if.plarena" => Some(what_if::plarena()?),
+        "ff.dark-matter" => browser::dark_matter()?,
+        "ff.empty-chunks" => browser::empty_chunks()?,
         _ => None,
     })
 }
