@@ -11,7 +11,7 @@ use crate::verdict::never_whole;
 use heaplab_text::lines::{cut, hanging, paragraph};
 use heaplab_text::table::{Ruled, Ruling, ruled};
 use heaplab_text::words::plural;
-use measured::Measured;
+use measured::{Measured, Ratio};
 
 /// Workloads that stand side by side in a terminal of 80 columns.
 const WORKLOADS_MAX: usize = 5;
@@ -40,7 +40,7 @@ pub fn text(grid: &[Named], columns: usize) -> String {
     let heaps = grid[0].results.heaps.len();
     let heading = format!(
         "{} on {}, each as a ratio to {}: below 1 needs less. A ratio in brackets is no difference \
-         that the cells show.",
+         that the cells show; ± is the distance to the farther end of its 95 % interval.",
         plural(grid.len() as u64, "workload"),
         plural(heaps as u64, "heap"),
         baseline.heap
@@ -84,8 +84,9 @@ fn table(part: &[Named], grid: &[Named], measure: Measured, columns: usize) -> R
     let heaps = &grid[0].results.heaps;
     let figures: Vec<Vec<String>> = (0..heaps.len())
         .map(|at| {
-            let mean =
-                mean(grid, at, measure).map_or_else(String::new, |mean| format!("{mean:.3}"));
+            let mean = mean(grid, at, measure).map_or_else(String::new, |mean| {
+                with_interval(format!("{:.3}", mean.value), mean.half_width())
+            });
             part.iter().map(|named| cell(named, at, measure)).chain([mean]).collect()
         })
         .collect();
@@ -121,32 +122,41 @@ fn cell(named: &Named, heap: usize, measure: Measured) -> String {
     }
     measure.ratio(named, heap).map_or_else(String::new, |ratio| {
         let text = format!("{:.3}", ratio.value);
-        if ratio.is_shown { text } else { format!("({text})") }
+        let text = if ratio.is_shown { text } else { format!("({text})") };
+        with_interval(text, ratio.half_width())
     })
 }
 
+/// A figure and, below it, its interval, if one shows at this number of digits.
+fn with_interval(figure: String, half_width: Option<f64>) -> String {
+    let shown = half_width.map(|half| format!("{half:.3}")).filter(|half| half != "0.000");
+    shown.map_or(figure.clone(), |half| format!("{figure}\n±{half}"))
+}
+
 /// The geometric mean of a heap's ratios; `None` where a workload has none, so that means of
-/// different workloads are never compared.
-fn mean(grid: &[Named], heap: usize, measure: Measured) -> Option<f64> {
+/// different workloads are never compared. Its interval is of these workloads, not of others:
+/// blocks of two workloads are independent, so the half widths of the logarithms add up as roots of
+/// squares.
+fn mean(grid: &[Named], heap: usize, measure: Measured) -> Option<Ratio> {
+    const ONE: Ratio = Ratio { value: 1.0, interval: None, is_shown: true };
     if heap == 0 {
-        return grid.iter().all(|named| measure.is_in(&named.results.heaps[0])).then_some(1.0);
+        return grid.iter().all(|named| measure.is_in(&named.results.heaps[0])).then_some(ONE);
     }
-    let logarithms: Option<Vec<f64>> = grid
-        .iter()
-        .map(|named| {
-            let ratio = measure.ratio(named, heap)?.value;
-            (ratio > 0.0).then(|| ratio.ln())
-        })
-        .collect();
+    let logarithms: Option<Vec<(f64, f64)>> =
+        grid.iter().map(|named| measure.ratio(named, heap)?.logarithm()).collect();
     let logarithms = logarithms?;
-    Some((logarithms.iter().sum::<f64>() / logarithms.len() as f64).exp())
+    let count = logarithms.len() as f64;
+    let value = logarithms.iter().map(|(value, _)| value).sum::<f64>() / count;
+    let half = logarithms.iter().map(|(_, half)| half * half).sum::<f64>().sqrt() / count;
+    let interval = (half > 0.0).then(|| ((value - half).exp(), (value + half).exp()));
+    Some(Ratio { value: value.exp(), interval, is_shown: true })
 }
 
 /// The heap with the least need in the mean, and that of each workload.
 fn least(grid: &[Named], measure: Measured) -> Vec<String> {
     let what = measure.what();
     let heaps = &grid[0].results.heaps;
-    let means = (0..heaps.len()).filter_map(|heap| Some((heap, mean(grid, heap, measure)?)));
+    let means = (0..heaps.len()).filter_map(|heap| Some((heap, mean(grid, heap, measure)?.value)));
     let best = means.min_by(|one, other| one.1.total_cmp(&other.1));
     let mut sentences: Vec<String> = best
         .map(|(heap, mean)| {
@@ -193,7 +203,7 @@ fn failures(grid: &[Named]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::Measure;
+    use crate::results::{Estimate, Measure};
     use heaplab_heap::{Collection, SpaceState};
 
     fn results() -> Results {
@@ -203,7 +213,10 @@ mod tests {
     fn grid() -> Vec<Named> {
         let mut other = results();
         for comparison in &mut other.comparisons {
-            comparison.ratio.value /= 4.0;
+            let Estimate { value, low, high } = &mut comparison.ratio;
+            for number in [value, low, high] {
+                *number /= 4.0;
+            }
         }
         ["sqlite", "a-long-name-of-a-workload"]
             .map(String::from)
@@ -247,11 +260,22 @@ mod tests {
     fn the_mean_is_of_all_workloads_or_of_none() {
         let mut grid = grid();
         let one = Measured::Resident.ratio(&grid[0], 1).unwrap().value;
-        let halved = mean(&grid, 1, Measured::Resident).unwrap();
+        let halved = mean(&grid, 1, Measured::Resident).unwrap().value;
         assert!((halved - one / 2.0).abs() < 1e-12, "of a ratio and a quarter of it: {halved}");
         grid[1].results.comparisons.clear();
-        assert_eq!(mean(&grid, 1, Measured::Resident), None);
-        assert_eq!(mean(&grid, 0, Measured::Resident), Some(1.0));
+        assert!(mean(&grid, 1, Measured::Resident).is_none());
+        assert_eq!(mean(&grid, 0, Measured::Resident).unwrap().value, 1.0);
+    }
+
+    #[test]
+    fn a_mean_of_two_equal_ratios_is_surer_than_each() {
+        let mut grid = grid();
+        grid[1].results = grid[0].results.clone();
+        let one = Measured::Time.ratio(&grid[0], 1).unwrap();
+        let both = mean(&grid, 1, Measured::Time).unwrap();
+        assert!((both.value - one.value).abs() < 1e-12);
+        let [one, both] = [one, both].map(|ratio| ratio.logarithm().unwrap().1);
+        assert!((one / both - 2_f64.sqrt()).abs() < 1e-9, "{one} and {both}");
     }
 
     #[test]
@@ -286,7 +310,7 @@ mod tests {
             }
         }
         grid[1].results.heaps[1].collections.pop();
-        let ratio = mean(&grid, 1, Measured::Main).unwrap();
+        let ratio = mean(&grid, 1, Measured::Main).unwrap().value;
         assert!((ratio - 2.0).abs() < 1e-12, "{ratio}");
         let all = text(&grid, 80);
         assert!(all.contains("main space") && all.contains("Least main space in the mean: glibc"));

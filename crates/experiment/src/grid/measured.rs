@@ -4,7 +4,7 @@
 //! tables and the like besides, which hide half of a difference.
 
 use super::Named;
-use crate::results::{HeapResult, Measure, Outcome};
+use crate::results::{Estimate, HeapResult, Measure, Outcome};
 use heaplab_text::words::bytes;
 
 /// A figure of each heap on each workload.
@@ -23,6 +23,8 @@ pub(super) enum Measured {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ratio {
     pub value: f64,
+    /// Its 95 % interval; bytes that are the same in each run have none.
+    pub interval: Option<(f64, f64)>,
     /// The cells show a difference.
     pub is_shown: bool,
 }
@@ -92,7 +94,7 @@ impl Measured {
             Measured::Main => {
                 let [first, this] = [heaps.first()?, &heaps[heap]].map(main_bytes);
                 let value = this? as f64 / first.filter(|first| *first > 0)? as f64;
-                return Some(Ratio { value, is_shown: true });
+                return Some(Ratio { value, interval: None, is_shown: true });
             }
             Measured::Resident => Measure::Space,
             Measured::Time => Measure::Time,
@@ -102,7 +104,24 @@ impl Measured {
             .comparisons
             .iter()
             .find(|one| one.heap == heaps[heap].heap && one.measure == measure)?;
-        Some(Ratio { value: found.ratio.value, is_shown: found.outcome != Outcome::NotShown })
+        let Estimate { value, low, high } = found.ratio;
+        let interval = (low < high).then_some((low, high));
+        Some(Ratio { value, interval, is_shown: found.outcome != Outcome::NotShown })
+    }
+}
+
+impl Ratio {
+    /// The distance to the farther end of the interval.
+    pub fn half_width(self) -> Option<f64> {
+        let (low, high) = self.interval?;
+        Some((self.value - low).max(high - self.value))
+    }
+
+    /// The logarithm, with that of the farther end as its half width.
+    pub fn logarithm(self) -> Option<(f64, f64)> {
+        let value = (self.value > 0.0).then(|| self.value.ln())?;
+        let Some((low, high)) = self.interval else { return Some((value, 0.0)) };
+        Some((value, (low > 0.0).then(|| (value - low.ln()).max(high.ln() - value))?))
     }
 }
 
