@@ -1,8 +1,9 @@
 //! What changed between two readings, path by path, as about:memory's "Load and diff".
 //!
-//! Numbers that differ from run to run (process and thread ids, addresses) are equal for this, so
-//! that a process is compared with its successor.
+//! Numbers that differ from run to run are equal for this ([`crate::steady`]), so that a process is
+//! compared with its successor.
 
+use crate::steady::steady;
 use crate::tree::nearest;
 use crate::{Report, Saved};
 use std::collections::BTreeMap;
@@ -48,35 +49,6 @@ fn by_path(saved: &Saved) -> BTreeMap<(String, String), (Report, i128)> {
         *sum += i128::from(report.amount);
     }
     all
-}
-
-/// The text with `NNN` for numbers that differ from run to run: behind `pid `, `pid=`, `tid=`, and
-/// all digits behind `0x`.
-fn steady(text: &str) -> String {
-    /// What stands before the number, and the number's base.
-    const BEFORE: [(&str, u32); 5] =
-        [("pid ", 10), ("pid=", 10), ("pid: ", 10), ("tid=", 10), ("0x", 16)];
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(letter) = rest.chars().next() {
-        let found = BEFORE.iter().find_map(|(word, base)| {
-            let behind = rest.strip_prefix(word)?;
-            let after = behind.trim_start_matches(|letter: char| letter.is_digit(*base));
-            (after.len() < behind.len()).then_some((*word, after))
-        });
-        match found {
-            Some((word, after)) => {
-                out.push_str(word);
-                out.push_str("NNN");
-                rest = after;
-            }
-            None => {
-                out.push(letter);
-                rest = &rest[letter.len_utf8()..];
-            }
-        }
-    }
-    out
 }
 
 #[cfg(test)]

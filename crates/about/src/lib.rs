@@ -21,6 +21,7 @@ mod error;
 mod model;
 pub mod page;
 mod saved;
+mod steady;
 pub mod text;
 mod tree;
 mod watch;

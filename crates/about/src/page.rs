@@ -82,8 +82,9 @@ pub fn marks(model: &Model, at: &str, since: &str) -> String {
 /// All processes of the model.
 pub fn body(model: &Model) -> String {
     let mut out = String::new();
-    for process in &model.processes {
-        section(&mut out, model, process);
+    index(&mut out, model);
+    for (at, process) in model.processes.iter().enumerate() {
+        section(&mut out, model, process, at);
     }
     if model.processes.is_empty() {
         out.push_str(if model.is_difference {
@@ -102,8 +103,25 @@ pub fn body(model: &Model) -> String {
     out
 }
 
-fn section(out: &mut String, model: &Model, process: &Process) {
-    push(out, format_args!("<section><h2>{}</h2>", escaped(&one_line(&process.name))));
+/// Links to the processes, if there are several.
+fn index(out: &mut String, model: &Model) {
+    if model.processes.len() < 2 {
+        return;
+    }
+    out.push_str("<ul>");
+    for (at, process) in model.processes.iter().enumerate() {
+        let name = escaped(&one_line(&process.name));
+        let explicit = process.explicit.as_ref().map_or_else(String::new, |root| {
+            format!(": {}", amount(root, root.amount, model.is_difference))
+        });
+        push(out, format_args!("<li><a href=\"#process-{at}\">{name}</a>{explicit}</li>"));
+    }
+    out.push_str("</ul>");
+}
+
+fn section(out: &mut String, model: &Model, process: &Process, at: usize) {
+    let name = escaped(&one_line(&process.name));
+    push(out, format_args!("<section id=\"process-{at}\"><h2>{name}</h2>"));
     sentences(out, &process.warnings);
     if let Some(explicit) = &process.explicit {
         out.push_str("<h3>Explicit allocations</h3>");

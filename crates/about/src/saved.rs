@@ -10,6 +10,7 @@ use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use heaplab_reporter::{Kind, Units};
 use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
 use std::io::{Read, Write};
 
 /// Bytes of a file, unpacked.
@@ -123,13 +124,31 @@ impl Saved {
     /// # Errors
     /// None that a vector gives.
     pub fn write(&self, packed: bool) -> Result<Vec<u8>, AboutError> {
-        let json = serde_json::to_vec_pretty(self)?;
+        let json = ascii(&serde_json::to_string_pretty(self)?).into_bytes();
         if !packed {
             return Ok(json);
         }
         let mut out = GzEncoder::new(Vec::new(), Compression::default());
         out.write_all(&json).and_then(|()| out.finish()).map_err(AboutError::Gzip)
     }
+}
+
+/// With letters beyond ASCII as `\u` and their number: about:memory takes the bytes of a packed
+/// file for letters (Firefox 153), so `é` would become two. In JSON such letters stand only in
+/// texts.
+fn ascii(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for letter in json.chars() {
+        if letter.is_ascii() {
+            out.push(letter);
+        } else {
+            let mut units = [0; 2];
+            for unit in letter.encode_utf16(&mut units) {
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        }
+    }
+    out
 }
 
 fn check(saved: Saved) -> Result<Saved, AboutError> {

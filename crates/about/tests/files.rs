@@ -25,6 +25,15 @@ fn allocated(amount: i64) -> Report {
 }
 
 #[test]
+fn letters_are_written_in_ascii_for_firefox() {
+    let reports = vec![heap("explicit/caf\u{e9} \u{1f98a}", 5)];
+    let written = Saved::new(true, reports).write(false).unwrap();
+    let json = String::from_utf8(written.clone()).unwrap();
+    assert!(json.contains(r#""explicit/caf\u00e9 \ud83e\udd8a""#), "{json}");
+    assert_eq!(Saved::read(&written).unwrap().reports[0].path, "explicit/caf\u{e9} \u{1f98a}");
+}
+
+#[test]
 fn a_file_of_firefox_is_read_shown_and_written() {
     let saved = Saved::read(FIREFOX).unwrap();
     let model = Model::of(&saved);
@@ -68,6 +77,9 @@ Explicit allocations
             assert_eq!(serde_json::from_slice::<serde_json::Value>(&written).unwrap(), json);
         }
     }
+    let page = page::file(&model, "two processes");
+    let link = r##"<li><a href="#process-1">web (pid 2750)</a>: 1.00 MiB</li>"##;
+    assert!(page.contains(link) && page.contains(r#"<section id="process-1">"#), "{page}");
     let crash = format!(r#"{{"memory_report":{}}}"#, String::from_utf8_lossy(FIREFOX));
     assert_eq!(Saved::read(crash.as_bytes()).unwrap(), saved);
 }
