@@ -35,9 +35,9 @@ Cc["@mozilla.org/memory-info-dumper;1"].getService(Ci.nsIMemoryInfoDumper)
   .dumpMemoryReportsToNamedFile(path, () => done(true), null, false, false);
 "#;
 
-/// The Firefox that `FIREFOX` names, or the one on the path.
+/// The Firefox that `HEAPLAB_FIREFOX` names, or the one on the path.
 pub fn find() -> Option<PathBuf> {
-    if let Some(named) = std::env::var_os("FIREFOX") {
+    if let Some(named) = std::env::var_os("HEAPLAB_FIREFOX") {
         return Some(named.into());
     }
     let path = std::env::var_os("PATH")?;
