@@ -84,7 +84,8 @@ impl Firefox {
             Err(error) => {
                 end(&mut child);
                 let log = std::fs::read_to_string(folder.path().join("log")).unwrap_or_default();
-                return Err(error.context(format!("{}: {}", program.display(), log.trim())));
+                let said = format!("{} {}", program.display(), log.trim());
+                return Err(error.context(said.trim_end().to_owned()));
             }
         };
         let mut firefox = Firefox {
