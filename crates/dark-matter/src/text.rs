@@ -21,7 +21,7 @@ pub fn section(out: &mut Paint, found: &DarkMatter, look: &Look) {
     let shown = Shown { is_difference: found.since.is_some() };
     out.wrapped("", &moment(found, shown));
     if !found.is_whole {
-        out.warning("the recording ends before they had answered: what they had not reached counts as unreported");
+        out.warning("the recording ends before the reporters had answered: blocks that they had not reached count as unreported");
     }
     if found.asked == 0 {
         out.warning("no reporter named a block, so each counts as unreported: a program of yours may ask its reporters while they are there (HEAPLAB_MARK, `heaplab about PID`)");

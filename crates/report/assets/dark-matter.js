@@ -16,7 +16,7 @@ function darkMatterSection({ dark_matter: found, frames }) {
   ]);
   return [
     el('p', { class: 'note' }, `${asked} at ${formatTime(found.time_ns)}, when `, bytesNode(found.bytes), ' were live. A block that two reporters name is counted twice.'),
-    found.is_whole ? null : el('p', { class: 'notice' }, 'The recording ends before they had answered: what they had not reached counts as unreported.'),
+    found.is_whole ? null : el('p', { class: 'notice' }, 'The recording ends before the reporters had answered: blocks that they had not reached count as unreported.'),
     found.of_nothing ? el('p', { class: 'note' }, `${plural(found.of_nothing, 'report')} named no live block.`) : null,
     ...lists,
   ].filter(Boolean);

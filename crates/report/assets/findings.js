@@ -18,7 +18,7 @@ const FIRST = 10;
 function findingsSection(page) {
   const { findings } = page;
   const parts = findings.length === 0
-    ? [empty(isCollected(page) ? 'A collector frees what this program drops: slop, slow growth, churn and leaks of malloc do not apply. Who holds the peak, and what other heaps would need, stand below.'
+    ? [empty(isCollected(page) ? 'A collector frees what this program drops: slop, slow growth, churn and leaks of malloc do not apply. The holders of the peak and the needs of other heaps stand below.'
       : 'Nothing was found that would be worth changing: no requests just over a size class, no slow buffer growth, no heavy churn and no leaks above the thresholds.')]
     : findingsList(page);
   if (page.uses_its_slop.length > 0) parts.push(usesItsSlop(page));

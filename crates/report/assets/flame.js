@@ -174,7 +174,7 @@ class FlameGraph {
     const exact = this.unit === 'byte' ? bytesNode(value) : el('span', { class: 'n' }, formatMeasure(value, this.unit));
     const where = [this.tree.place(node), this.tree.module(node)].filter((text) => text && !this.tree.label(node).startsWith(text)).join(' · ');
     const parts = [el('strong', { class: 'code' }, this.tree.label(node)), ' ', where ? el('span', { class: 'where' }, where) : null, ' ', exact, `, ${formatShare(value, this.tree.value[0])} of all`];
-    if (this.zoomed !== 0 && this.tree.isWithin(node, this.zoomed)) parts.push(`, ${formatShare(value, this.tree.value[this.zoomed])} of what is shown`);
+    if (this.zoomed !== 0 && this.tree.isWithin(node, this.zoomed)) parts.push(`, ${formatShare(value, this.tree.value[this.zoomed])} of the shown part`);
     const own = this.ownOf(node);
     if (own > 0 && own < value) parts.push(`; ${formatMeasure(own, this.unit)} asked for here`);
     this.readout.replaceChildren(...parts.filter(Boolean));

@@ -54,7 +54,7 @@ function rangeFigures(page) {
   const objects = (sum) => plural(sum.objects, 'object');
   return [
     el('h3', {}, `Range: ${rangeWords(line)}`),
-    el('p', { class: 'note' }, 'The flame graph, the findings, the sizes, the lifetimes and what is live follow it; the other sections are of the whole run and say so. An object counts by its last request: a reallocation ends one life and begins another. ',
+    el('p', { class: 'note' }, 'The flame graph, findings, sizes, lifetimes and live objects follow the range; the other sections show the whole run and say so. An object counts by its last request: a reallocation ends one life and begins another. ',
       `A range begins and ends at whole steps of ${line.axis === 'time' ? formatTime(ranges.width) : plural(ranges.width, 'event')}; its sums are exact.`),
     el('dl', { class: 'figures' },
       figure('Live at its start', before.bytes, objects(before)), figure('Most inside', most, 'live at once'), figure('Live at its end', sums.live.bytes, objects(sums.live)),

@@ -25,7 +25,7 @@ function replayParts(replay) {
     ratioPlot(replay, 'time_ratio', 'Time', (heap) => (heap.event_ns === null ? 'not measured' : `${heap.event_ns.toFixed(1)} ns an event`)));
   const failures = replay.heaps.flatMap((heap) => heap.failures.map((text) => `${heap.name}: ${text}`));
   const again = replay.measured_again
-    ? note(`It measured ${replay.measured}. A later replay, above, measured again: ${replay.measured_again}; those figures are the newer ones. What is said here compares what this replay measured.`)
+    ? note(`It measured ${replay.measured}. A later replay, above, measured again: ${replay.measured_again}; those figures are newer. The verdicts here compare the figures of this replay.`)
     : null;
   return [again, verdicts, plots, spaceAgainstTime(replay), spaceTable(replay), ...collectionsParts(replay),
     failures.length ? el('div', { class: 'notice', role: 'note' }, el('strong', {}, 'Some measurements failed.'), el('ul', {}, ...failures.map((text) => el('li', {}, text)))) : null,
@@ -93,7 +93,7 @@ function spaceTable(replay) {
     bytes('At peak', 'peak_bytes', 'At their largest'),
     { title: 'Per byte, when most is live', numeric: true, hint: 'Resident bytes for each byte that the program had live, at the moment when it had most live; the largest resident bytes may come at another moment', value: (heap) => heap.space.resident_per_requested, cell: (heap) => formatRatio(heap.space.resident_per_requested) },
     bytes('At the end', 'end_bytes', 'After the last event'),
-    bytes('After a trim', 'trimmed_bytes', 'After the heap was asked to give back what it can'),
+    bytes('After a trim', 'trimmed_bytes', 'After a request to the heap to return free memory'),
     bytes('Committed', 'committed_bytes', 'Largest committed bytes, as the heap says'),
   ], heaps, { noun: 'heap' }));
 }

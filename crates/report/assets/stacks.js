@@ -3,11 +3,11 @@
 
 const VIEWS = [
   ['down', 'Top down', 'Callers above, callees below'],
-  ['up', 'Bottom up', 'Who asks above, its callers below'],
+  ['up', 'Bottom up', 'The requesting function above, its callers below'],
   ['modules', 'By module', 'Neighbours of one module are one'],
   ['threads', 'By thread', 'The thread that asked above its stacks'],
   ['callers', 'Callers', 'Of the function chosen, callers below'],
-  ['callees', 'Callees', 'Of the function chosen, with all that it calls'],
+  ['callees', 'Callees', 'Of the chosen function, with everything that it calls'],
 ];
 const OF_FUNCTION = ['callers', 'callees'];
 // Of the whole run, where ranges can answer for one thread.

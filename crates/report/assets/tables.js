@@ -147,7 +147,7 @@ function endSection(page) {
   if (lens.range) return endOfRange(page);
   const { end_bytes: bytes, end_objects: objects } = page.totals;
   if (objects === 0) return [empty('Nothing: everything that was allocated was freed.')];
-  const parts = [el('p', {}, 'At the end ', bytesNode(bytes), ` in ${plural(objects, 'object')} had not been freed. A program may leave to the system at exit what it uses to the end, so this is a list to read, not a list of faults.`)];
+  const parts = [el('p', {}, 'At the end ', bytesNode(bytes), ` in ${plural(objects, 'object')} had not been freed. A program may leave memory that it uses to the end to the system, so read this list before you call anything a leak.`)];
   if (page.live_at_end.length === 0) {
     parts.push(empty('No stacks were recorded, so they cannot be told apart by place.'));
     return parts;

@@ -20,7 +20,7 @@ function timelineSection(page) {
     if (line.axis !== 'time') parts.push(note('This trace has no time stamps, so the axis counts events.'));
     parts.push(note('Resident memory was not sampled, so the chart shows only what the program asked for.'));
   } else {
-    parts.push(note(page.metaspaces.length ? 'Resident memory is all that the JVM has in memory; live bytes are blocks of its metaspace.' : residentWords(page.totals)));
+    parts.push(note(page.metaspaces.length ? 'Resident memory is the whole JVM in memory; live bytes are blocks of its metaspace.' : residentWords(page.totals)));
   }
   if (line.marks.length > 0) parts.push(marksTable(line));
   parts.push(timelineTable(page));
@@ -29,9 +29,9 @@ function timelineSection(page) {
 
 function residentWords({ resident_peak_bytes: resident, peak_bytes: peak, resident_is_kernels: kernels }) {
   const most = kernels ? `The most the kernel counted is ${formatBytes(resident)}` : `The largest sample is ${formatBytes(resident)}, and between samples it may have been more`;
-  const known = 'Live bytes are what the program asked malloc for and had not freed; resident memory is all that it had in memory.';
+  const known = 'Live bytes are requests to malloc that the program had not freed; resident memory is the whole process in memory.';
   if (peak > resident) return `${known} ${most}, less than was live: blocks that are never written take no memory.`;
-  return `${known} ${most}; the other ${formatBytes(resident - peak)} (${formatShare(resident - peak, resident)}) are not blocks of malloc: code and data of the program and its libraries, stacks, what was mapped past malloc, what the allocator rounds up or keeps free, and the recorder’s own pages. It is no exact division: the two peaks may be of different moments, and blocks that are never written are not resident.`;
+  return `${known} ${most}; the other ${formatBytes(resident - peak)} (${formatShare(resident - peak, resident)}) are not blocks of malloc: code and data of the program and its libraries, stacks, mappings made without malloc, the allocator’s rounding and free memory, and the recorder’s pages. The division is not exact: the two peaks may be of different moments, and blocks that are never written are not resident.`;
 }
 
 function marksTable(line) {

@@ -71,7 +71,7 @@ fn named<'a>(text: &str, findings: &'a Findings) -> Result<Vec<(usize, &'a Found
     };
     let found = match (text.parse::<usize>(), ALL.iter().find(|(name, _)| *name == text)) {
         (Ok(wanted), _) => chosen(&|number, _| number == wanted),
-        // What there is nothing to do about is no reason to do nothing about the others.
+        // A finding without a remedy must not stop the others.
         (_, Some((_, kind))) => {
             chosen(&|_, finding| finding.kind == *kind && rule(finding).is_some())
         }

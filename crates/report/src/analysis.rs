@@ -22,9 +22,9 @@ pub struct Analysis {
     pub peaks: Vec<ProcessPeak>,
     /// Where the bytes go.
     pub profile: Profile,
-    /// What to change.
+    /// Findings, in their order.
     pub findings: Findings,
-    /// Which blocks no memory reporter names; `None`: reporters named none in this recording.
+    /// Blocks that no memory reporter names; `None`: the recording has no answers of reporters.
     pub dark_matter: Option<DarkMatter>,
 }
 
@@ -48,7 +48,7 @@ pub fn select(
 /// Reads the recording once.
 ///
 /// # Errors
-/// What reading fails with.
+/// The recording cannot be read.
 pub fn analyse(
     bundle: &Bundle,
     selection: Selection,
@@ -63,7 +63,7 @@ pub fn analyse(
 /// the live objects at the first marks.
 ///
 /// # Errors
-/// What reading fails with.
+/// The recording cannot be read.
 pub fn analyse_for_page(
     bundle: &Bundle,
     selection: Selection,
@@ -86,7 +86,7 @@ pub fn analyse_for_page(
 /// [`analyse`] with every stack and size of the findings, so that their advice can be tried.
 ///
 /// # Errors
-/// What reading fails with.
+/// The recording cannot be read.
 pub fn analyse_whole(
     bundle: &Bundle,
     selection: Selection,
@@ -99,7 +99,7 @@ pub fn analyse_whole(
 /// [`analyse`] with other options of the findings.
 ///
 /// # Errors
-/// What reading fails with.
+/// The recording cannot be read.
 pub fn analyse_with(
     bundle: &Bundle,
     selection: Selection,
@@ -174,7 +174,7 @@ pub(crate) fn is_collected(meta: &Meta) -> bool {
 /// The profile alone.
 ///
 /// # Errors
-/// What reading fails with.
+/// The recording cannot be read.
 pub fn profile_of(
     bundle: &Bundle,
     selection: Selection,

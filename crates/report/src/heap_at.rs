@@ -26,7 +26,7 @@ pub struct HeapAt {
     /// The collection before which committed memory exceeded live memory most, with the heap's
     /// losses then.
     pub peak: Option<HeapMoment>,
-    /// The moment that was asked for.
+    /// The requested moment.
     pub last: HeapMoment,
 }
 
@@ -117,7 +117,7 @@ impl HeapAt {
         (0..self.earlier.len() + 1).map(|nth| self.earlier.get(nth).unwrap_or(&self.last))
     }
 
-    /// Its bytes at the moment that was asked for.
+    /// Its bytes at the requested moment.
     fn sums(&self) -> Sums {
         let of = |role: Role| self.last.parts.iter().filter(move |part| part.role == role);
         let bytes = |role| of(role).map(Part::own_bytes).sum();
@@ -240,7 +240,7 @@ fn unused_bytes(collection: &Collection) -> u64 {
     collection.before.committed_bytes.saturating_sub(collection.after.used_bytes)
 }
 
-/// Whether it found what is alive.
+/// Whether it found all live objects.
 fn is_full(collection: &Collection) -> bool {
     collection.work.is_some_and(|work| work.marked_bytes > 0)
 }

@@ -45,7 +45,7 @@ impl OfProcess {
     }
 }
 
-/// What each of these JVMs held; none if the recording is of something else.
+/// The metaspace of each of these JVMs; none if the recording is of another program.
 ///
 /// # Errors
 /// As [`look`].
@@ -60,7 +60,7 @@ pub fn of_each(
         return Ok(found);
     }
     for jvms in jvms.chunks(JVMS_A_PASS) {
-        // Which moment a mark is may depend on the process, where names come twice.
+        // Where names of marks come twice, a mark's moment may depend on the process.
         let selection = Selection { process: jvms.first().copied().filter(|_| jvms.len() == 1) };
         let at = wanted
             .map(|text| choose::moment(tables, selection, text))
@@ -120,7 +120,7 @@ pub fn listing(
     Ok(listing)
 }
 
-/// What changed in each JVM's metaspace between two moments, for a terminal.
+/// Changes in each JVM's metaspace between two moments, for a terminal.
 ///
 /// # Errors
 /// As [`look`].

@@ -21,7 +21,7 @@ use heaplab_trace::TraceError;
 use heaplab_trace::bundle::{Bundle, Selection};
 use heaplab_trace::program::{self, Program};
 
-/// The model on which a workload without chunks is shown, unless another is asked for.
+/// The default model of a workload without chunks.
 pub const DEFAULT_MODEL: &str = "metaspace:jdk17";
 
 /// Why a model is not shown.

@@ -11,7 +11,7 @@ macro_rules! not_there {
     ($($text:tt)*) => { return Err(ChooseError::NotThere(format!($($text)*))) };
 }
 
-/// The moments that the user asked for.
+/// The requested moments.
 #[derive(Debug, Serialize)]
 #[serde(tag = "view", rename_all = "snake_case")]
 pub enum Shown {
@@ -22,7 +22,7 @@ pub enum Shown {
         /// The moment.
         moment: Moment,
     },
-    /// What changed between two.
+    /// Changes between two moments.
     Between {
         /// The earlier.
         from: Moment,
@@ -69,7 +69,7 @@ pub fn requests(
                 && time > duration_ns
             {
                 let end = words::duration(duration_ns);
-                notes.push(format!("`{name}` lies after the end of the recording ({end}): what is shown for it is its end"));
+                notes.push(format!("`{name}` lies after the end of the recording ({end}): the report shows the end instead"));
             }
             requests.push(MomentRequest { name: name.clone(), at });
         }
@@ -77,7 +77,7 @@ pub fn requests(
     Ok((requests, notes))
 }
 
-/// The moments that were asked for, out of the profile.
+/// The requested moments, out of the profile.
 ///
 /// # Errors
 /// A mark that never passed in the process looked at, and moments in the wrong order.

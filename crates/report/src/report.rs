@@ -16,7 +16,7 @@ pub struct Report<'a> {
     pub path: &'a Path,
     /// The recording as a whole.
     pub meta: &'a Meta,
-    /// What its events refer to.
+    /// The tables to which its events refer.
     pub tables: &'a Tables,
     /// Row of `processes` that `profile` is about; `None`: all.
     pub process: Option<u32>,
@@ -24,15 +24,15 @@ pub struct Report<'a> {
     pub peaks: &'a [ProcessPeak],
     /// The pass's results.
     pub profile: &'a Profile,
-    /// What to change.
+    /// Findings, in their order.
     pub findings: &'a Findings,
-    /// Which blocks no memory reporter names, where reporters were asked.
+    /// Blocks that no memory reporter names, where reporters were asked.
     pub dark_matter: Option<&'a DarkMatter>,
     /// The command that tries the advice of a finding, but for its number; empty: none is named.
     pub what_if: &'a str,
-    /// What trying findings gave, where that was asked for.
+    /// Measured savings of tried findings, if requested.
     pub savings: &'a [Saved],
-    /// The moments that were asked for.
+    /// The requested moments.
     pub shown: &'a Shown,
     /// Replays of the same workload on other heaps: the newest first, then those that measured
     /// something that no newer one did.

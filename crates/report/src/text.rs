@@ -1,5 +1,5 @@
 //! The report as text for a terminal: the recording and its quality, live memory, slop, the most
-//! frequent requests, the findings with what to change, the live objects at the peak.
+//! frequent requests, the findings with their advice, the live objects at the peak.
 
 mod findings;
 pub mod metaspace;
@@ -190,7 +190,7 @@ fn other(tables: &Tables, peak: &ProcessPeak) -> String {
     format!("{pid} {name} (peak {}{resident})", bytes(peak.peak_bytes))
 }
 
-/// What keeps the figures from being the whole truth stands at the top.
+/// Limits of the figures stand at the top.
 fn warnings(paint: &mut Paint, report: &Report<'_>) {
     let (meta, totals) = (report.meta, report.profile.totals);
     if let Some(cut) = &meta.cut {
@@ -326,7 +326,7 @@ fn resident(paint: &mut Paint, report: &Report<'_>) {
     );
     paint.wrapped_dim(
         "  ",
-        "code, stacks, what is mapped past malloc, what the allocator rounds up or keeps free, the recorder's own pages. No exact division: the two peaks may be of different moments, and blocks that are never written are not resident.",
+        "code, stacks, mappings made without malloc, the allocator's rounding and free memory, the recorder's pages. The division is not exact: the two peaks may be of different moments, and blocks that are never written are not resident.",
     );
 }
 
@@ -365,7 +365,7 @@ fn sparkline(paint: &mut Paint, timeline: &Timeline) {
 }
 
 fn slop(paint: &mut Paint, report: &Report<'_>) {
-    paint.heading("Slop: bytes given beyond what was asked for");
+    paint.heading("Slop: bytes that the allocator adds to requests");
     const FIGURES: usize = 46;
     // The name gets the columns beside the figures, at most 34: a wider gap would part it from
     // its figures.
@@ -421,7 +421,7 @@ fn uses_its_slop(sites: u64, reads: u64, first: &str) -> String {
     )
 }
 
-/// The document's table; `usable`: with what each request became.
+/// The document's table; `usable`: with the usable size of each request.
 fn counts(paint: &mut Paint, heading: &str, table: &CountsTable, most: usize, usable: bool) {
     paint.heading(heading);
     paint.line(&format!(

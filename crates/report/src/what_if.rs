@@ -64,7 +64,7 @@ impl WhatIf {
         view::View::of(self)
     }
 
-    /// What `rules` made of a recording, in the bundle at `path`; profiles before and after.
+    /// The result of `rules` on a recording, in the bundle at `path`; profiles before and after.
     pub fn new(
         path: &Path,
         rules: &[Rule],

@@ -321,7 +321,7 @@ const panes = {
 };
 
 function describe(file, row) {
-  const map = el('button', { class: 'more', type: 'button', onclick: () => { state.file = file; byId('file').value = file; show('treemap', () => treemap(row.node)); } }, 'what it retains');
+  const map = el('button', { class: 'more', type: 'button', onclick: () => { state.file = file; byId('file').value = file; show('treemap', () => treemap(row.node)); } }, 'retained objects');
   byId('selected').replaceChildren(el('strong', {}, row.label), ` ${row.class}, retained ${row.retained.text}`, map);
 }
 
@@ -355,7 +355,7 @@ function show(name = state.view, how = views[name].show) {
   for (const tool of ['filter-tool', 'objects-tool', 'base-tool']) byId(tool).hidden = !views[name].tools.includes(tool);
   byId('count').textContent = '';
   if (name === 'comparison' && file.other_session) {
-    byId('count').textContent = 'These snapshots are not of one session: what is new and what is gone is not true.';
+    byId('count').textContent = 'These snapshots are not of one session: the columns of new and gone objects are wrong.';
   }
   return trying(how);
 }

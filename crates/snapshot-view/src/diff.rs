@@ -17,7 +17,7 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::fmt::Write;
 
-/// What classes are ordered by.
+/// Orders of classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Order {
@@ -57,13 +57,13 @@ impl Order {
 pub fn warning(session: &Session) -> Option<String> {
     if let (Some((older, newer)), false) = (session.reversed, session.is_broken()) {
         return Some(format!(
-            "WARNING: the files stand in the wrong order, so that what is called new is gone: the ids of the one named first end at @{older}, those of the other at @{newer}, and it has some that the first has not. Name the older file first."
+            "WARNING: the files stand in the wrong order, so the objects listed as new are gone: ids of the first file end at @{older}, ids of the second at @{newer}, and the second file has ids that the first lacks. Name the older file first."
         ));
     }
     let why = if session.newer_is_first { ", and the newer file's ids begin anew" } else { "" };
     session.is_broken().then(|| {
         format!(
-            "WARNING: these are not snapshots of one session, so that what is new and what is gone is not true: of {} ids that both have {} belong to objects of different types{why}. Take both with one command (`heaplab snapshot take -o before.heapsnapshot -o after.heapsnapshot`), or compare counts alone (`diff` of three files and more, `summary`).",
+            "WARNING: these are not snapshots of one session, so the lists of new and gone objects are wrong: of {} ids that both have {} belong to objects of different types{why}. Take both with one command (`heaplab snapshot take -o before.heapsnapshot -o after.heapsnapshot`), or compare counts alone (`diff` of three files and more, `summary`).",
             number(session.common),
             number(session.changed),
         )
@@ -162,7 +162,7 @@ pub fn html(
             "The snapshots are not of one session: new and gone objects are not true here.".into(),
         );
     }
-    let mut page = Attachment::new("What two snapshots differ in", &about);
+    let mut page = Attachment::new("Differences of two snapshots", &about);
     let columns = [
         Column::Text("class"),
         Column::Number("new"),

@@ -80,7 +80,7 @@ impl Told<'_, '_, '_> {
             text.push_str(if self.is_all {
                 "Nothing leaked.\n"
             } else {
-                "Nothing leaked that is asked for.\n"
+                "No leaked object meets the condition.\n"
             });
         }
         let inside = leaks.inside(cuts.len());
@@ -187,7 +187,7 @@ impl Told<'_, '_, '_> {
         page.html()
     }
 
-    /// What a leak holds: `5.21 MiB 30 % of the heap: 500 Page; in them 500 Array, ...`.
+    /// Objects that a leak holds: `5.21 MiB 30 % of the heap: 500 Page; in them 500 Array, ...`.
     fn what(&self, leak: &Leak, inside: &[(u32, u64)]) -> String {
         let share = share(leak.retained_bytes, self.analysis.total_bytes());
         let classes = self.classes(leak).into_iter().map(|(class, count, _)| (class, count));
@@ -236,7 +236,7 @@ impl Told<'_, '_, '_> {
         }
     }
 
-    /// What cutting does.
+    /// The effect of the cut.
     fn verdict(&self, leak: &Leak, cut: &Cut) -> String {
         let references = match (cut.references, cut.holders) {
             (0, _) => return "Nothing that the snapshot knows holds it.".into(),

@@ -1,4 +1,4 @@
-//! What refers to an object, the nearest to a root first, as DevTools' Retainers.
+//! Referrers of an object, the nearest to a root first, as DevTools' Retainers.
 
 mod tree;
 
@@ -15,7 +15,7 @@ use std::fmt::{self, Write};
 pub use tree::Limits;
 use tree::{Followed, Tree, Under};
 
-/// What refers to the object.
+/// Referrers of the object.
 pub struct Holders {
     /// How much of the tree is shown.
     pub limits: Limits,

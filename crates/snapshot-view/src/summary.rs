@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::cmp::Reverse;
 
-/// What classes are ordered by.
+/// Orders of classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Order {
@@ -32,7 +32,7 @@ pub enum Order {
 impl Order {
     /// Sorts classes, each with its place in the file.
     pub fn sort(self, classes: &mut [(u32, &Class)]) {
-        // What is equal stands in the order of the file.
+        // Equal classes stand in the order of the file.
         classes.sort_by_key(|(index, class)| {
             let key = match self {
                 Order::Retained => Reverse(class.retained_size),

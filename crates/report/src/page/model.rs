@@ -26,7 +26,7 @@ pub use sources::{Excerpt, Sources};
 /// The whole page.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Page {
-    /// What wrote it: "heaplab 0.1.0".
+    /// The program that wrote it: "heaplab 0.1.0".
     pub writer: String,
     /// The recording and its quality.
     pub recording: Recording,
@@ -34,24 +34,24 @@ pub struct Page {
     pub totals: Totals,
     /// The processes of the recording, those recorded in vain too.
     pub processes: Vec<Process>,
-    /// What each thread did.
+    /// Requests by thread.
     pub threads: Vec<Thread>,
     /// Live bytes over time.
     pub timeline: Timeline,
-    /// What resident memory was made of; `None`: the recording has no readings.
+    /// The parts of resident memory; `None`: the recording has no readings.
     pub resident: Option<Resident>,
     /// Requests by size.
     pub sizes: Sizes,
-    /// What each allocator's rounding costs on these requests; the first is the one recorded under
+    /// Cost of each allocator's rounding on these requests; the first is the one recorded under
     /// where it was measured.
     pub slop: Vec<Slop>,
     /// The stacks, as one tree with a column for each measure; `None`: no stacks were recorded.
     pub flame: Option<Flame>,
-    /// What each range of the run holds; `None`: it was not counted, or there are no events.
+    /// Contents of each range of the run; `None`: not counted, or there are no events.
     pub ranges: Option<Ranges>,
     /// Places in code that findings and live-at-end rows refer to by index.
     pub frames: Vec<Frame>,
-    /// Lines of source files; `None`: they were not asked for.
+    /// Lines of source files; `None`: the user did not request them.
     pub sources: Option<Sources>,
     /// The first sentences of a report.
     pub lead: Vec<String>,
@@ -65,7 +65,7 @@ pub struct Page {
     pub uses_its_slop: Vec<UsesItsSlop>,
     /// Objects live at the end, by stack, most bytes first.
     pub live_at_end: Vec<LiveStack>,
-    /// What memory reporters name; `None`: none was asked.
+    /// Blocks that memory reporters name; `None`: no reporter was asked.
     pub dark_matter: Option<DarkMatter>,
     /// How long objects lived, in ns.
     pub lifetimes: Vec<LifetimeBucket>,
@@ -164,7 +164,7 @@ pub struct Totals {
     pub peak_objects: u64,
     /// When.
     pub peak_ns: u64,
-    /// Bytes the allocator gave for those beyond what was asked; `None`: not measured.
+    /// Bytes that the allocator added to those; `None`: not measured.
     pub peak_slop_bytes: Option<u64>,
     /// Bytes live at the end.
     pub end_bytes: u64,
@@ -383,7 +383,7 @@ pub struct Kind {
     pub kind: String,
     /// As a heading.
     pub name: String,
-    /// What it is.
+    /// An explanation of the kind.
     pub hint: String,
     /// The meaning of the bytes beside a stack.
     pub share_bytes: String,
@@ -398,7 +398,7 @@ pub struct Finding {
     pub kind: String,
     /// One line.
     pub title: String,
-    /// What to do.
+    /// The change to make.
     pub advice: String,
     /// How often.
     pub count: u64,

@@ -1,4 +1,4 @@
-//! The findings with what to change, and the objects live at the end.
+//! The findings with their advice, and the objects live at the end.
 
 use super::places;
 use crate::analysis::{is_kept_apart, numbered};
@@ -20,14 +20,14 @@ pub fn changes(paint: &mut Paint, report: &Report<'_>, most: usize) {
     let findings = numbered(report.findings);
     paint.heading("What to change");
     if findings.is_empty() {
-        paint.line("Nothing that wastes a thousandth of the peak or of what was asked for.");
+        paint.line("Nothing wastes a thousandth of the peak or of all requested bytes.");
     }
     if findings.len() > 1 {
         paint.wrapped_dim("", ORDER);
     }
     let here = findings.iter().take_while(|finding| !finding.is_elsewhere()).count();
     if here == 0 && !findings.is_empty() {
-        paint.line("Nothing that costs anything on the allocator recorded under.");
+        paint.line("Nothing costs memory or time on the recorded allocator.");
     }
     list(paint, report, (&findings[..here], 1), most);
     if here < findings.len() {
@@ -150,7 +150,7 @@ fn row(size: &ShoeSize) -> [String; 5] {
     [count(size.request), count(size.usable), count(size.requested.objects), peak, total]
 }
 
-/// What stayed from one time, most bytes first.
+/// Objects of one time that stayed, most bytes first.
 pub fn live_at_end(paint: &mut Paint, report: &Report<'_>, most: usize) {
     let findings = &report.findings.findings;
     let mut kept: Vec<&Found> = findings.iter().filter(|finding| is_kept_apart(finding)).collect();
@@ -166,12 +166,10 @@ pub fn live_at_end(paint: &mut Paint, report: &Report<'_>, most: usize) {
     let least = bytes(Options::default().least(report.profile.peak.live.bytes));
     let rest = match (kept.is_empty(), told) {
         (true, true) => {
-            format!(
-                "What is most is above, as a finding; of the rest no place holds {least} or more."
-            )
+            format!("The largest part is a finding above; no other place holds {least} or more.")
         }
         (true, false) => format!("It is spread: no place holds {least} of it or more."),
-        (false, true) => "What is most is above, as a finding; this came at one time:".into(),
+        (false, true) => "The largest part is a finding above; this came at one time:".into(),
         (false, false) => "It came at one time, each place by itself:".into(),
     };
     paint.wrapped("", &format!("{held}. {rest}"));

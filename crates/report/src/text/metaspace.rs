@@ -131,7 +131,7 @@ pub fn text(bundle: &Bundle, of: &OfProcess, wanted: Option<&str>, look: &Look) 
     paint.line("");
     paint.wrapped_dim(
         "",
-        "jcmd VM.metaspace of JDK 17 to 25 adds the non-class free chunks twice, so that its \"In free chunks\" can exceed what is committed; \
+        "jcmd VM.metaspace of JDK 17 to 25 adds the non-class free chunks twice, so that its \"In free chunks\" can exceed the committed bytes; \
          here they count once. Blocks by loader and type of metadata: --blocks. Other designs on the same workload: heaplab replay --on (heaplab heaps lists them).",
     );
     text.push_str(&paint.finish());
@@ -168,7 +168,7 @@ pub fn asked_text(
     paint.wrapped(
         "",
         &format!(
-            "The workload of a JVM's metaspace, without its chunks: what was asked for is exact; what was committed is told by a model ({model} below, others with --model)."
+            "The workload of a JVM's metaspace, without its chunks: requested bytes are exact; committed bytes come from a model ({model} below, others with --model)."
         ),
     );
     asked_tables(&mut paint, found, wanted, look.top);

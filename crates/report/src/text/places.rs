@@ -1,4 +1,4 @@
-//! Which stacks hold the bytes: at the peak, at a moment, between two moments.
+//! Stacks by the bytes that they hold: at the peak, at a moment, between two moments.
 
 use crate::{Report, Shown, frames};
 use heaplab_profile::Profile;
@@ -68,7 +68,7 @@ pub fn at_peak(paint: &mut Paint, tables: &Tables, profile: &Profile, most: usiz
 
 /// The holders of objects live at the end.
 pub fn at_end(paint: &mut Paint, tables: &Tables, profile: &Profile, most: usize) {
-    paint.heading("Who holds what lives at the end");
+    paint.heading("Who holds live memory at the end");
     let rows = profile.stacks.iter().filter(|row| row.at_end.objects > 0);
     show(
         paint,
@@ -153,7 +153,7 @@ pub fn marks(paint: &mut Paint, report: &Report<'_>, most: usize) {
     }
 }
 
-/// What `--at` and `--between` ask for.
+/// The moments of `--at` and `--between`.
 pub fn moments(paint: &mut Paint, tables: &Tables, shown: &Shown, most: usize) {
     match shown {
         Shown::Nothing => {}

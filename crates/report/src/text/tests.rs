@@ -123,7 +123,7 @@ fn a_heap_that_collects_has_no_findings_of_malloc() {
     for malloc in ["Slop", "usable", "jemalloc", "freed", "What to change", "->", "zeroed"] {
         assert!(!report.contains(malloc), "{malloc}: {report}");
     }
-    for said in ["Who holds the peak", "Who holds what lives at the end", "Most frequent sizes"] {
+    for said in ["Who holds the peak", "Who holds live memory at the end", "Most frequent sizes"] {
         assert!(report.contains(said), "{said}: {report}");
     }
     assert_eq!(report.matches("deaths noticed at collections").count(), 1, "{report}");
@@ -323,11 +323,11 @@ fn a_site_that_freed_most_and_kept_some_is_told_from_a_table() {
         "{text}"
     );
     let end = &text[text.find("Live at the end").unwrap()..];
-    assert!(end.contains("What is most is above, as a finding; of the rest"), "{text}");
+    assert!(end.contains("The largest part is a finding above; no other place"), "{text}");
 }
 
-/// A site keeps 20 pages at a time beside a table of 100 MiB: what a better size saves at the peak
-/// is a fiftieth of a thousandth of it.
+/// A site keeps 20 pages at a time beside a table of 100 MiB: a better size saves a fiftieth of a
+/// thousandth of the peak.
 #[test]
 fn what_is_too_small_for_a_first_screen_is_counted_there_and_shown_when_asked_for() {
     let folder = tempfile::tempdir().unwrap();

@@ -20,7 +20,7 @@ struct Page<'a> {
     recording: &'a str,
     /// The changed bundle.
     bundle: &'a str,
-    /// What ratios are against.
+    /// The baseline of ratios.
     baseline: &'static str,
     heaps: Vec<Heap>,
     #[serde(flatten)]

@@ -1,4 +1,4 @@
-//! The results in words: what text and page show.
+//! The results in words, for text and page.
 
 use super::{RuleDone, WhatIf};
 use heaplab_experiment::comparison::blocks_needed;
@@ -21,7 +21,7 @@ pub(super) struct View {
     pub tables: Vec<Figures>,
     /// The assumptions, each a sentence.
     pub assumptions: Vec<String>,
-    /// What limits the replays, each a sentence.
+    /// Limits of the replays, a sentence each.
     pub cautions: Vec<String>,
 }
 
@@ -42,13 +42,13 @@ impl View {
             changed: document.rules.iter().map(done).collect(),
             tables: tables.into_iter().filter(|table| !table.rows.is_empty()).collect(),
             assumptions: document.origin.assumptions.clone(),
-            // What limits one replay limits both.
+            // Limits of one replay are limits of both.
             cautions: document.replay.before.cautions.clone(),
         }
     }
 }
 
-/// One sentence a heap: what its peak and a run's time would be.
+/// One sentence a heap: its predicted peak and time of a run.
 fn verdict(document: &WhatIf) -> Vec<String> {
     let replay = &document.replay;
     let sentence = |heap: &str| {

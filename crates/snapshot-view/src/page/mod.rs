@@ -53,9 +53,9 @@ type Kept = ((usize, String), Arc<Filtered>);
 /// The page over some snapshots of one program, the oldest first.
 pub struct Page<'p> {
     files: Vec<Opened<'p>>,
-    /// What changed from one file to another, by their places.
+    /// Differences of two files, by their places.
     comparisons: BTreeMap<(usize, usize), OnceLock<Vec<ClassDiff>>>,
-    /// The filters asked for last, by file and words.
+    /// The last filters, by file and words.
     filters: Mutex<Vec<Kept>>,
 }
 
@@ -134,7 +134,7 @@ impl<'p> Page<'p> {
         self.files.iter().map(file).collect()
     }
 
-    /// What changed from one file to another.
+    /// Differences of two files.
     fn compared(&self, (older, newer): (usize, usize)) -> &[ClassDiff] {
         let Some(compared) = self.comparisons.get(&(older, newer)) else { return &[] };
         compared.get_or_init(|| {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 /// Characters of a name that are shown in full.
 const NAME_CHARACTERS: usize = 10_000;
 
-/// An object, where it was made, and the chain of what keeps it, the nearest first.
+/// An object, its place of birth, and the chain of its retainers, the nearest first.
 pub(super) fn object(analysis: &Analysis, asked: &Asked) -> Result<Value, Problem> {
     let node = asked.node(analysis)?;
     let mut row = rows::object(analysis, node);

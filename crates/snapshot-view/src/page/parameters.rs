@@ -34,7 +34,7 @@ impl Problem {
 pub(super) struct Asked<'q>(pub &'q [(String, String)]);
 
 impl Asked<'_> {
-    /// The value of this name; empty if the query has no such name.
+    /// The value of this name; empty if the query lacks the name.
     pub fn text(&self, name: &str) -> &str {
         self.0.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
     }
@@ -59,7 +59,7 @@ impl Asked<'_> {
         Err(Problem::Asked(format!("there is no object at place {node}")))
     }
 
-    /// Which rows are wanted: the first, and how many.
+    /// The requested rows: the first, and their number.
     pub fn window(&self) -> Result<(usize, usize), Problem> {
         Ok((self.number("from", 0)?, self.number("rows", ROWS)?.min(ROWS_MAX)))
     }

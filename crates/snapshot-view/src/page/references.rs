@@ -36,7 +36,7 @@ pub(super) fn references(analysis: &Analysis, asked: &Asked) -> Result<Value, Pr
     Ok(rows::answer(total, edges.into_iter().map(row).collect()))
 }
 
-/// What refers to an object: the nearest to a root first, unless something else is asked for.
+/// Referrers of an object, by default the nearest to a root first.
 pub(super) fn retainers(analysis: &Analysis, asked: &Asked) -> Result<Value, Problem> {
     let mut retainers = analysis.retainers(analysis.backward(), asked.node(analysis)?);
     let total = retainers.len();

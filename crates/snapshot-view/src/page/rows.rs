@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 /// Characters of a class's name.
 pub(super) const CLASS_CHARACTERS: usize = 300;
 
-/// What rows are ordered by.
+/// Orders of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Column {
     Retained,

@@ -1,4 +1,4 @@
-//! What retains what, as areas: an object's dominated objects and theirs.
+//! Retained sizes as areas: an object's dominated objects and theirs.
 
 use super::parameters::{Asked, Problem};
 use super::rows;
@@ -63,7 +63,7 @@ impl Dominated {
     }
 }
 
-/// What each of some objects dominates directly: one pass over the heap.
+/// Objects that each of some objects dominates directly: one pass over the heap.
 fn dominated(analysis: &Analysis, nodes: &[Node]) -> BTreeMap<Node, Dominated> {
     let graph = &analysis.snapshot().graph;
     let places: BTreeMap<Node, usize> = nodes.iter().copied().zip(0..).collect();

@@ -1,4 +1,4 @@
-//! The tree of what refers to an object, and to those, of a bounded size.
+//! The tree of an object's referrers and theirs, of a bounded size.
 //!
 //! The number of paths backwards grows exponentially, the number of objects does not. So each
 //! object is expanded once, at its place nearest to the asked object, and only named elsewhere.
@@ -21,7 +21,7 @@ pub struct Limits {
     pub lines: usize,
 }
 
-/// What refers to an object that was followed.
+/// Referrers of a followed object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Followed {
     /// Places in [`Tree::rows`], the nearest to a root first.
@@ -54,7 +54,7 @@ pub enum Under<'t> {
 }
 
 impl Tree {
-    /// What refers to `node`.
+    /// Referrers of `node`.
     pub fn of(analysis: &Analysis, node: Node, limits: Limits) -> Tree {
         let retainers = analysis.backward();
         let mut tree = Tree::default();
@@ -85,7 +85,7 @@ impl Tree {
         tree
     }
 
-    /// What refers to the object asked for.
+    /// Referrers of the first object.
     pub fn first(&self, node: Node) -> Followed {
         self.followed
             .get(&node)

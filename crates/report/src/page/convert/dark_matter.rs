@@ -1,4 +1,4 @@
-//! What memory reporters name, the last time that they were asked.
+//! Blocks that memory reporters name in their last answers.
 
 use super::names::Names;
 use crate::page::{compose::shorten, limits, model};

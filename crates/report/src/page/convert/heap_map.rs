@@ -16,7 +16,7 @@ const LIVE: u8 = b'l';
 /// Of vacant bytes that no allocation will find.
 const WASTE: u8 = b'w';
 
-/// The pages of each heap; several share what a page has room for.
+/// The pages of each heap; several heaps share the page's room.
 pub(super) fn pages(sources: &[HeapAt], left_out: &mut Vec<String>) -> Vec<model::HeapPages> {
     let most = limits::PAGES_OF_MOMENTS / sources.len().max(1);
     sources.iter().map(|source| pages_of(source, most, left_out)).collect()
@@ -133,7 +133,7 @@ impl Kinds {
     }
 }
 
-/// Whether bytes of this name serve no allocation: headers, and what heaps call waste.
+/// Whether bytes of this name serve no allocation: headers, and the waste of heaps.
 fn is_lost(name: &str) -> bool {
     name.contains("waste")
         || name.contains("header")
@@ -169,7 +169,7 @@ fn push_page(space: &mut model::MappedSpace, page: &Part, inside: &[&Part], kind
     });
 }
 
-/// What most bytes of each cell are.
+/// The kind of most bytes of each cell.
 fn strip(page: &Part, inside: &[&Part], kinds: &Kinds) -> String {
     let (start, bytes) = (page.addresses.start, page.addresses.len().max(1));
     let cells = limits::STRIP_CELLS;
@@ -202,7 +202,7 @@ fn strip(page: &Part, inside: &[&Part], kinds: &Kinds) -> String {
     most.iter().map(|(_, letter)| char::from(*letter)).collect()
 }
 
-/// What stands out: how much lies free and in how many pieces, by kind.
+/// Free bytes and their pieces, by kind.
 fn sentences(spaces: &[model::MappedSpace], kinds: &[model::FreeKind]) -> Vec<String> {
     let live: u64 = spaces.iter().map(|space| space.live_bytes).sum();
     let vacant: u64 = kinds.iter().map(|kind| kind.bytes).sum();

@@ -1,4 +1,4 @@
-//! What each range holds, as the page carries it ([`model::Ranges`]).
+//! Contents of each range in the page's form ([`model::Ranges`]).
 //!
 //! Stacks that share a node of the flame graph share its lives. If the numbers would take more than
 //! [`limits::RANGES_CHARS`], steps are merged until they do not: sums stay exact, and a range is

@@ -26,7 +26,7 @@ pub(crate) fn replay(results: &Results) -> model::Replay {
     }
 }
 
-/// All but the newest, each with what newer ones measured again.
+/// All but the newest, each with the heaps that newer ones measured again.
 pub(crate) fn earlier(replays: &[Results]) -> Vec<model::Replay> {
     let each = replays.iter().enumerate().skip(1);
     each.map(|(index, results)| {

@@ -1,4 +1,4 @@
-//! What resident memory was made of, over time and at its largest reading.
+//! The parts of resident memory, over time and at its largest reading.
 
 use super::names::Names;
 use crate::Report;

@@ -1,4 +1,4 @@
-//! What memory reporters name.
+//! Blocks that memory reporters name.
 
 use serde::Serialize;
 
@@ -37,7 +37,7 @@ pub struct DarkList {
 pub struct DarkGroup {
     /// Their usable bytes.
     pub bytes: i64,
-    /// Of these, what was not asked for.
+    /// Of these, slop.
     pub slop_bytes: i64,
     /// How many.
     pub blocks: i64,

@@ -21,7 +21,7 @@ pub struct HeapMap {
     pub moment: String,
     /// Objects born before; `None`: at the end.
     pub births: Option<u64>,
-    /// What stands out, in words, the largest loss first.
+    /// Notable losses in words, the largest first.
     pub words: Vec<String>,
     /// Free bytes by the heap's own name for them, most bytes first.
     pub free: Vec<FreeKind>,

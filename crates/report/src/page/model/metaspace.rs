@@ -40,7 +40,7 @@ pub struct MetaspaceKind {
     pub arenas: u64,
     /// Their chunks.
     pub chunks: u64,
-    /// What live blocks asked for.
+    /// Requested bytes of live blocks.
     pub requested_bytes: u64,
     /// Up to where blocks were given.
     pub used_bytes: u64,

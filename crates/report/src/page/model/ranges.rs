@@ -1,4 +1,4 @@
-//! What each range of the run holds, packed: lives by the steps of their beginnings and ends.
+//! Contents of each range of the run, packed: lives by the steps of their beginnings and ends.
 
 use serde::Serialize;
 

@@ -23,7 +23,7 @@ pub struct Replay {
     pub heaps: Vec<ReplayHeap>,
     /// The verdict in words, most important first.
     pub verdicts: Vec<String>,
-    /// What limits it.
+    /// Its limits.
     pub cautions: Vec<String>,
 }
 
@@ -68,7 +68,7 @@ pub struct ReplayCollections {
     pub before_committed_bytes: Vec<u64>,
     /// Used bytes before each.
     pub before_used_bytes: Vec<u64>,
-    /// What ran.
+    /// The cells that ran.
     pub kind: Vec<String>,
     /// Why.
     pub cause: Vec<String>,
@@ -102,7 +102,7 @@ pub struct ReplaySpace {
     pub peak_bytes: u64,
     /// After the last event.
     pub end_bytes: u64,
-    /// After the heap was asked to trim; `None`: it has no such call.
+    /// After a trim; `None`: the heap has no call for a trim.
     pub trimmed_bytes: Option<u64>,
     /// Largest committed bytes, as the heap reports them.
     pub committed_bytes: Option<u64>,

@@ -1,4 +1,4 @@
-//! What resident memory was made of.
+//! The parts of resident memory.
 
 use serde::Serialize;
 
