@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::Instant;
 
@@ -35,18 +35,23 @@ pub fn run(mut programs: Vec<Program>) -> Result<()> {
     let output = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/test-output"));
     std::fs::create_dir_all(output).with_context(|| output.display().to_string())?;
     let (count, waiting) = (programs.len(), Mutex::new(VecDeque::from(programs)));
-    let (done, failed) = (Mutex::new(0), Mutex::new(Vec::new()));
+    let (done, failed) = (Mutex::new((0, 0.0)), Mutex::new(Vec::new()));
     let lane = |number: usize| -> Result<()> {
         let path = output.join(format!("{number}.txt"));
         while let Some(program) = { waiting.lock().expect(SOUND).pop_front() } {
-            let (start, is_good) = (Instant::now(), program.run(&path)?);
+            let start = Instant::now();
+            let (is_good, cpu_seconds) = program.run(&path)?;
             let said = std::fs::read(&path).with_context(|| path.display().to_string())?;
             // The lock keeps the output of the lanes apart.
             let mut done = done.lock().expect(SOUND);
-            *done += 1;
+            done.0 += 1;
+            done.1 += cpu_seconds;
             print!("{}", String::from_utf8_lossy(&said));
             let (name, seconds) = (program.name(), start.elapsed().as_secs_f64());
-            println!("test program {done} of {count}: {name}, {seconds:.1} s\n");
+            println!(
+                "test program {} of {count}: {name}, {seconds:.1} s, {cpu_seconds:.1} s of CPU\n",
+                done.0
+            );
             if !is_good {
                 failed.lock().expect(SOUND).push(name);
             }
@@ -58,6 +63,7 @@ pub fn run(mut programs: Vec<Program>) -> Result<()> {
         let lanes: Vec<_> = (0..lanes).map(|number| scope.spawn(move || lane(number))).collect();
         lanes.into_iter().try_for_each(|lane| lane.join().expect(SOUND))
     })?;
+    println!("test programs: {:.0} s of CPU", done.lock().expect(SOUND).1);
     let failed = failed.lock().expect(SOUND);
     if !failed.is_empty() {
         bail!("{} of {count} test programs failed: {}", failed.len(), failed.join("; "));
@@ -114,21 +120,35 @@ impl Program {
         format!("cargo test -p {} {}", self.package, self.target)
     }
 
-    /// Runs it with its output in a file; whether all its tests passed.
-    fn run(&self, output: &Path) -> Result<bool> {
+    /// Runs it with its output in a file: whether all its tests passed, and its CPU seconds.
+    fn run(&self, output: &Path) -> Result<(bool, f64)> {
         let file = File::create(output).with_context(|| output.display().to_string())?;
         let same = file.try_clone().context("the output's file")?;
-        let status = Command::new(&self.executable)
+        let child = Command::new(&self.executable)
             .current_dir(&self.folder)
             .env("CARGO_MANIFEST_DIR", &self.folder)
             .env("CARGO_PKG_NAME", &self.package)
             .stdin(Stdio::null())
             .stdout(file)
             .stderr(same)
-            .status()
+            .spawn()
             .with_context(|| self.executable.display().to_string())?;
-        Ok(status.success())
+        wait(&child).with_context(|| self.executable.display().to_string())
     }
+}
+
+/// Waits for a child: whether it succeeded, and the CPU seconds of the child and of all processes
+/// that it waited for.
+fn wait(child: &Child) -> std::io::Result<(bool, f64)> {
+    let mut status = 0;
+    // SAFETY: all fields of rusage are integers, for which zero is a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are to locals of the types that wait4 writes.
+    if unsafe { libc::wait4(child.id() as i32, &mut status, 0, &mut usage) } < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    Ok((status == 0, seconds(usage.ru_utime) + seconds(usage.ru_stime)))
 }
 
 /// The name in a package's id: `path+file:///folder/name#0.1.0` or `path+file:///folder#name@0.1.0`.
@@ -143,7 +163,19 @@ fn package(id: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Program, package};
+    use super::{Program, package, wait};
+    use std::process::Command;
+
+    #[test]
+    fn a_childs_cpu_seconds_cover_its_own_children() {
+        let busy = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+        let run =
+            |script: &str| wait(&Command::new("sh").args(["-c", script]).spawn().unwrap()).unwrap();
+        let (is_good, seconds) = run(&format!("sh -c '{busy}'; exit 1"));
+        assert!(!is_good && seconds > 0.01, "{seconds}");
+        let (is_good, seconds) = run("sleep 0.2");
+        assert!(is_good && seconds < 0.1, "{seconds}");
+    }
 
     #[test]
     fn a_message_names_a_test_program_or_something_else() {
