@@ -2,8 +2,9 @@
 
 use super::shapes::{self, Step};
 use heaplab_heap::{Ask, Collected, Collection, FreeBlocks, SpaceState};
-use heaplab_node::Run;
+use heaplab_node::{NodeError, Run};
 use heaplab_v8::{Spec, V8Heap, facts, own, strategy};
+use std::sync::{Mutex, PoisonError};
 
 /// Committed, used and available bytes of old space, before and after a collection.
 pub type Line = [[u64; 3]; 2];
@@ -33,6 +34,25 @@ pub struct Setting<'a> {
 /// whole pages of the system.
 const CODE_PAGE_REST_BYTES: u64 = 3 * 4096;
 
+/// Slots that each workload has at least, so that Node's own objects are the same for most.
+const SLOTS_MIN: u32 = 20_000;
+
+/// Node's own objects by spec and number of slots, on which alone they depend: to look at them
+/// takes a run of Node.
+static OWN: Mutex<Vec<(heaplab_node::Spec, u32, heaplab_node::own::Own)>> = Mutex::new(Vec::new());
+
+fn own_objects(spec: &heaplab_node::Spec, slots: u32) -> Result<heaplab_node::own::Own, NodeError> {
+    let known = || OWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let found =
+        known().iter().find(|one| (&one.0, one.1) == (spec, slots)).map(|one| one.2.clone());
+    if let Some(own) = found {
+        return Ok(own);
+    }
+    let own = heaplab_node::own::objects(spec, slots)?;
+    known().push((spec.clone(), slots, own.clone()));
+    Ok(own)
+}
+
 /// Bytes of Node's own objects that count against the limit (`OldGenerationCapacity`): large
 /// objects, and areas of pages; the last pages of the start's snapshot are cut short.
 fn own_capacity_bytes(real: &Run, header_bytes: usize) -> u64 {
@@ -50,9 +70,9 @@ fn own_capacity_bytes(real: &Run, header_bytes: usize) -> u64 {
 
 impl Setting<'_> {
     /// The run in the real Node.
-    pub fn real(&self, steps: &[Step]) -> Result<Real, heaplab_node::NodeError> {
-        let (spec, slots) = (self.spec(), shapes::slots(steps));
-        let own = heaplab_node::own::objects(&spec, slots)?;
+    pub fn real(&self, steps: &[Step]) -> Result<Real, NodeError> {
+        let (spec, slots) = (self.spec(), shapes::slots(steps).max(SLOTS_MIN));
+        let own = own_objects(&spec, slots)?;
         let run = heaplab_node::run(&spec, slots, &mut |visit| {
             steps.iter().try_for_each(|step| {
                 visit(match *step {
