@@ -19,8 +19,8 @@ fn copied(from: &Path, to: &Path) {
 }
 
 /// The repository's manifest for a workspace elsewhere: versions and lints as they are, heaplab's
-/// crates by their paths. The settings of profiles stay, so that what is built already is not built
-/// again.
+/// crates by their paths. The profiles of other packages stay, so that cargo finds them built;
+/// heaplab's crates are built again in any case, and fastest without their profiles.
 fn manifest(repository: &Path) -> String {
     let text = fs::read_to_string(repository.join("Cargo.toml")).unwrap();
     let line = |line: &str| match line.split_once(" = ").map(|(key, _)| key) {
@@ -28,7 +28,17 @@ fn manifest(repository: &Path) -> String {
         Some("exclude" | "default-members") => String::new(),
         _ => line.replace("path = \"", &format!("path = \"{}/", repository.display())),
     };
-    text.lines().map(|text| line(text) + "\n").collect()
+    let mut is_left_out = false;
+    let mut kept = String::new();
+    for text in text.lines() {
+        if text.starts_with('[') {
+            is_left_out = text.starts_with("[profile.dev.package.heaplab-");
+        }
+        if !is_left_out {
+            kept += &(line(text) + "\n");
+        }
+    }
+    kept
 }
 
 fn said(output: &Output) -> String {
