@@ -235,7 +235,7 @@ impl<'s, 'a> Analysis<'s, 'a> {
     }
 
     /// Computes now what questions about all objects share: the retainers, the order of subtrees,
-    /// and which names are the same: 4 bytes an edge and 16 an object.
+    /// and which names are the same: 4 bytes an edge, 12 an object, 8 a name.
     pub fn prepare_questions(&self) {
         self.backward();
         self.subtrees();
