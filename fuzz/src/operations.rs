@@ -1,7 +1,7 @@
 //! Lists of operations on a collected heap, as bytes: five an operation.
 
-use heaplab_heap::Ask;
 use heaplab_heap::collected_conformance::Operation;
+use heaplab_heap::{Ask, Place};
 
 /// Operations of one input.
 const OPERATIONS_MAX: usize = 600;
@@ -22,7 +22,14 @@ fn operation(bytes: &[u8], edge: usize) -> Operation {
         250.. => number << 4,
     };
     match bytes[0] % 16 {
-        0..=9 => Operation::Allocate { slot, size, old: bytes[4] == 7 },
+        0..=9 => {
+            let place = match bytes[4] {
+                7 => Place::Old,
+                8..24 => Place::HiddenClass,
+                _ => Place::Any,
+            };
+            Operation::Allocate { slot, size, place }
+        }
         10..=13 => Operation::Die(slot),
         14 if bytes[4] < 128 => Operation::Collect(Ask::Minor),
         14 => Operation::Collect(Ask::Full),

@@ -14,7 +14,7 @@ use heaplab_v8::{Spec, V8Heap, described, documented};
 /// Half of what a page may hold at most as one object; what is larger has pages of its own.
 const LARGEST_REGULAR_BYTES: usize = 131_072;
 /// Small semi-spaces and limits, so that few births make a collector work.
-const PARAMETERS: [&str; 15] = [
+const PARAMETERS: [&str; 17] = [
     "semi_space=512k,compact=never",
     "semi_space=512k,compact=always",
     "semi_space=512k,compact=regular",
@@ -29,6 +29,8 @@ const PARAMETERS: [&str; 15] = [
     "semi_space=512k,tasks=3",
     "semi_space=512k,tasks=8,compact=always,limit=8m",
     "semi_space=512k,every=20,categories=true",
+    "semi_space=512k,sweeping=whole,every=30",
+    "semi_space=512k,sweeping=whole,maps=linked-last,limit=3m,compact=always",
     "semi_space=512k,base=261000+100+24r,compact=always",
 ];
 

@@ -15,7 +15,7 @@ mod replay;
 use anyhow::Result;
 use heaplab_generate::{Generator, Spec as Statement};
 use heaplab_heap::witness::Objects as _;
-use heaplab_heap::{Birth, Collected as _, Origin, Workload as _, WorkloadStep, World as _};
+use heaplab_heap::{Birth, Collected as _, Origin, Place, Workload as _, WorkloadStep, World as _};
 use heaplab_ocaml::{Counters, OCaml, spec::Spec};
 use heaplab_ocamlrt::{Driver, Report, Run, Step};
 use heaplab_replay::slots::Slots;
@@ -106,7 +106,8 @@ fn ours_of(spec: &str, slots: u32, steps: &[Step]) -> Result<Ours> {
     for step in steps {
         match *step {
             Step::Birth { slot, size } => {
-                let birth = Birth { slot, size, align: 1, origin: Origin::Generated, old: false };
+                let birth =
+                    Birth { slot, size, align: 1, origin: Origin::Generated, place: Place::Any };
                 let born = heap.allocate(birth, &mut world)?;
                 let before = world.object(slot).map(|object| object.address);
                 world.born(slot, born, size);

@@ -22,8 +22,21 @@ pub struct Birth {
     pub align: usize,
     /// The allocating code, for designs that treat kinds apart.
     pub origin: Origin,
-    /// The program allocated the object directly in the old generation.
-    pub old: bool,
+    /// The place that the program chose.
+    pub place: Place,
+}
+
+/// The place of a birth, as the program chose it. A heap without such a place ignores it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// The heap's usual one.
+    #[default]
+    Any,
+    /// The old generation.
+    Old,
+    /// Among hidden classes (V8: maps), which describe the layout of other objects. A heap with a
+    /// space of their own gives each one the same size, whatever the birth says.
+    HiddenClass,
 }
 
 /// The code that asks for an object.
@@ -95,10 +108,10 @@ pub trait Collected: Heap {
         world: &mut W,
     ) -> Result<NonNull<u8>, OutOfMemory>;
 
-    /// Bytes of the body of an object that is born with `size` bytes. Less than `size` if this
-    /// includes a header, as in a recording of the same heap.
-    fn body_bytes(&self, size: usize) -> usize {
-        size
+    /// Bytes of the body of the object of this birth. Less than its size if this includes a header,
+    /// as in a recording of the same heap, or if the heap's hidden classes are smaller.
+    fn body_bytes(&self, birth: &Birth) -> usize {
+        birth.size
     }
 
     /// The write barrier of the program's table: `slot` held `before` and now holds `now`.

@@ -5,7 +5,7 @@
 //! `proptest`), which shrink.
 
 use crate::witness::{Objects, Witness, check_after_full};
-use crate::{Ask, Birth, Collected, Origin, Violation, World};
+use crate::{Ask, Birth, Collected, Origin, Place, Violation, World};
 
 /// Slots of every list's world.
 pub const SLOTS: u32 = 64;
@@ -19,8 +19,8 @@ pub enum Operation {
         slot: u32,
         /// Bytes.
         size: usize,
-        /// Born in the old generation.
-        old: bool,
+        /// The place of the birth.
+        place: Place,
     },
     /// The object in the slot dies.
     Die(u32),
@@ -121,16 +121,16 @@ fn step<H: Collected>(
 ) -> Result<(), Violation> {
     let address = |witness: &Witness, slot: u32| witness.object(slot).map(|object| object.address);
     match operation {
-        Operation::Allocate { slot, size, old } => {
+        Operation::Allocate { slot, size, place } => {
             let slot = slot % SLOTS;
-            let birth = Birth { slot, size, align: 1, origin: Origin::Generated, old };
+            let birth = Birth { slot, size, align: 1, origin: Origin::Generated, place };
             let Ok(born) = heap.allocate(birth, witness) else {
                 driven.refused += 1;
                 return Ok(());
             };
             driven.births += 1;
             let before = address(witness, slot);
-            witness.born(slot, born, size);
+            witness.born(slot, born, heap.body_bytes(&birth));
             heap.stored(slot, before, Some(born));
         }
         Operation::Die(slot) => {
@@ -171,7 +171,12 @@ pub fn pseudo_random(seed: u64, length: usize) -> Vec<Operation> {
                         15..=18 => value % 5_000,
                         _ => value % 300_000,
                     };
-                    Operation::Allocate { slot, size: size as usize, old: value.is_multiple_of(64) }
+                    let place = match value % 64 {
+                        0 => Place::Old,
+                        1..=8 => Place::HiddenClass,
+                        _ => Place::Any,
+                    };
+                    Operation::Allocate { slot, size: size as usize, place }
                 }
                 70..=87 => Operation::Die(slot),
                 88..=93 => Operation::Refer(slot, value as u32 % 4, (value >> 8) as u32 % SLOTS),
@@ -189,9 +194,11 @@ pub fn pseudo_random(seed: u64, length: usize) -> Vec<Operation> {
 pub fn operations(longest: usize) -> impl proptest::strategy::Strategy<Value = Vec<Operation>> {
     use proptest::prelude::*;
     let slot = || 0..SLOTS;
+    let place =
+        prop_oneof![40 => Just(Place::Any), 1 => Just(Place::Old), 6 => Just(Place::HiddenClass)];
     let one = prop_oneof![
-        12 => (slot(), prop_oneof![8 => 0usize..300, 3 => 0usize..5_000, 1 => 0usize..300_000], prop::bool::weighted(0.02))
-            .prop_map(|(slot, size, old)| Operation::Allocate { slot, size, old }),
+        12 => (slot(), prop_oneof![8 => 0usize..300, 3 => 0usize..5_000, 1 => 0usize..300_000], place)
+            .prop_map(|(slot, size, place)| Operation::Allocate { slot, size, place }),
         4 => slot().prop_map(Operation::Die),
         1 => slot().prop_map(Operation::Release),
         2 => (slot(), 0u32..4, slot()).prop_map(|(from, field, to)| Operation::Refer(from, field, to)),

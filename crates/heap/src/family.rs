@@ -8,7 +8,7 @@
 //! A real runtime (Node, OCaml) is no heap of this process. Its family gives the lab a function
 //! ([`Lab::outside`]) that receives the steps of the [`Workload`] and reports the runtime's work.
 
-use crate::{Ask, Collected, Collection, CollectorLog, Manual, Name, Region};
+use crate::{Ask, Collected, Collection, CollectorLog, Manual, Name, Place, Region};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
@@ -193,8 +193,8 @@ pub enum WorkloadStep {
         zeroed: bool,
         /// The object's region.
         region: Region,
-        /// The program allocated the object in the old generation.
-        old: bool,
+        /// The place that the program chose.
+        place: Place,
     },
     /// The object in `slot` gets a new size.
     Reallocate {

@@ -34,7 +34,7 @@ pub mod verified;
 pub mod witness;
 pub mod world;
 
-pub use collected::{Ask, Birth, Collected, Origin, OutOfMemory};
+pub use collected::{Ask, Birth, Collected, Origin, OutOfMemory, Place};
 pub use collection::{Collection, FreeBlocks, FreeLists, SpaceChange, SpaceState, Work};
 pub use family::{
     Family, FamilyError, Lab, OutsideReport, ParameterRow, RegionFacts, Row, Spec, Traits,

@@ -14,7 +14,9 @@ use crate::slots::Slots;
 use crate::touch::{Touch, touch};
 use crate::{SpaceSample, system};
 use heaplab_heap::witness::{Objects, Witness, check_after_full};
-use heaplab_heap::{Ask, Birth, Collected, Collection, Origin, OutOfMemory, Request, Violation};
+use heaplab_heap::{
+    Ask, Birth, Collected, Collection, Origin, OutOfMemory, Place, Request, Violation,
+};
 use heaplab_trace::program::{
     Managed, Program, Step, TRANSIENT_WORDS, decode, is_freed_at, slot_at, transients,
 };
@@ -52,14 +54,14 @@ pub struct Driver<'a, H, W> {
     heap: H,
     world: W,
     at: usize,
-    /// The next birth is in the old generation.
-    next_old: bool,
+    /// The place of the next birth.
+    next: Place,
 }
 
 impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
     /// A driver at the beginning of `program`.
     pub fn new(program: &'a Program, heap: H, world: W) -> Self {
-        Driver { program, heap, world, at: 0, next_old: false }
+        Driver { program, heap, world, at: 0, next: Place::Any }
     }
 
     /// The heap.
@@ -132,7 +134,7 @@ impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
                         Request { zeroed, align: 1 << align_log2, ..Request::of(size as usize) };
                     // Most births are not transient, and a look at the words costs less than a call
                     // of the heap.
-                    if !W::SEES_ALL && !self.next_old && is_freed_at(words, *at, slot) {
+                    if !W::SEES_ALL && self.next == Place::Any && is_freed_at(words, *at, slot) {
                         let run = &words[word..end.min(words.len())];
                         let born = self.transients::<POLICY>(slot, run, request);
                         if born > 0 {
@@ -177,17 +179,17 @@ impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
         before: Option<usize>,
         word: usize,
     ) -> Result<(), ReplayError> {
-        let old = std::mem::take(&mut self.next_old);
+        let place = std::mem::take(&mut self.next);
         let birth = Birth {
             slot,
             size: request.size,
             align: request.align,
             origin: Origin::Generated,
-            old,
+            place,
         };
         let born = self.heap.allocate(birth, &mut self.world);
         let born = born.map_err(|error| self.out_of_memory(word, &error))?;
-        let request = Request { size: self.heap.body_bytes(request.size), ..request };
+        let request = Request { size: self.heap.body_bytes(&birth), ..request };
         // The old object may have moved while the heap made room.
         let replaced = self.world.object(slot).map(|object| object.address);
         if let (Some(bytes), Some(replaced)) = (before, replaced) {
@@ -243,7 +245,8 @@ impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
             Managed::Trim => {
                 self.heap.trim();
             }
-            Managed::NextOld => self.next_old = true,
+            Managed::NextOld => self.next = Place::Old,
+            Managed::NextHiddenClass => self.next = Place::HiddenClass,
             Managed::Release { slot } => {
                 self.held(slot, word)?;
                 self.world.released(slot);
@@ -284,7 +287,7 @@ impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
                 self.heap.stored(slot, Some(object.address), None);
             }
         }
-        (self.at, self.next_old) = (0, false);
+        (self.at, self.next) = (0, Place::Any);
         self.collect(Ask::Full, 0)
     }
 }

@@ -327,8 +327,11 @@ fn heed<H: Manual>(
             // SAFETY: the table holds only live blocks of this heap, and this one has just left it.
             unsafe { heap.deallocate(block) };
         }
-        Managed::Collect | Managed::CollectYoung | Managed::NextOld | Managed::Reference { .. } => {
-        }
+        Managed::Collect
+        | Managed::CollectYoung
+        | Managed::NextOld
+        | Managed::NextHiddenClass
+        | Managed::Reference { .. } => {}
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! A replay program in the families' view: facts, regions, and steps to feed a runtime outside.
 
-use heaplab_heap::{Ask, Region, RegionFacts, Workload, WorkloadFacts, WorkloadStep};
+use heaplab_heap::{Ask, Place, Region, RegionFacts, Workload, WorkloadFacts, WorkloadStep};
 use heaplab_trace::program::{Managed, Program, Step};
 
 /// A program for a family that adapts its heap to it, or feeds it to a runtime.
@@ -36,7 +36,7 @@ impl Workload for Replayed<'_> {
         visit: &mut dyn FnMut(WorkloadStep) -> Result<(), String>,
     ) -> Result<(), String> {
         let mut checkpoints = (0..).zip(self.0.checkpoints()).peekable();
-        let mut old = false;
+        let mut place = Place::Any;
         for step in self.0.steps() {
             let (word, step) = step.map_err(|damaged| damaged.to_string())?;
             while let Some((index, _)) =
@@ -53,7 +53,7 @@ impl Workload for Replayed<'_> {
                         align,
                         zeroed,
                         region,
-                        old: std::mem::take(&mut old),
+                        place: std::mem::take(&mut place),
                     })?;
                 }
                 Step::Reallocate { slot, size, .. } => {
@@ -71,7 +71,8 @@ impl Workload for Replayed<'_> {
                     Managed::Collect => visit(WorkloadStep::Collect(Ask::Full))?,
                     Managed::CollectYoung => visit(WorkloadStep::Collect(Ask::Minor))?,
                     Managed::Trim => visit(WorkloadStep::Trim)?,
-                    Managed::NextOld => old = true,
+                    Managed::NextOld => place = Place::Old,
+                    Managed::NextHiddenClass => place = Place::HiddenClass,
                     Managed::Release { slot } => visit(WorkloadStep::Release { slot })?,
                     Managed::Reference { from, field, to } => {
                         visit(WorkloadStep::Reference { from, field, to })?

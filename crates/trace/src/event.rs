@@ -161,12 +161,16 @@ pub enum Origin {
     Marshalled = 1,
     /// A custom block with memory outside of the heap.
     Custom = 2,
+    /// The hidden class of other objects (V8: their map).
+    HiddenClass = 3,
 }
 
 impl Origin {
     /// The origin of this number, if any.
     pub fn from_number(number: u8) -> Option<Origin> {
-        [Origin::Normal, Origin::Marshalled, Origin::Custom].get(usize::from(number)).copied()
+        [Origin::Normal, Origin::Marshalled, Origin::Custom, Origin::HiddenClass]
+            .get(usize::from(number))
+            .copied()
     }
 }
 

@@ -11,7 +11,7 @@ use anyhow::{Result, ensure};
 use heaplab_curve::compare::{Fitted, fit_exact, space_at_equal_time, time_at_equal_space};
 use heaplab_curve::fit::{Curve, Point};
 use heaplab_curve::results::{CurveResult, Ratio};
-use heaplab_heap::{Birth, Collected, Object, Origin, World};
+use heaplab_heap::{Birth, Collected, Object, Origin, Place, World};
 use heaplab_ocaml::spec::Spec;
 use heaplab_ocaml::{Counters, OCaml};
 use heaplab_ocamlrt::{Driver, OCamlError, Step};
@@ -147,7 +147,7 @@ fn run(spec: Spec, steps: &[Step]) -> Result<Counted> {
     let mut table = Table { objects, touched: HashSet::new() };
     for step in steps {
         let &Step::Birth { slot, size } = step else { continue };
-        let birth = Birth { slot, size, align: 1, origin: Origin::Generated, old: false };
+        let birth = Birth { slot, size, align: 1, origin: Origin::Generated, place: Place::Any };
         let address = heap.allocate(birth, &mut table)?;
         let object = Object { address, size, root: true };
         let before = table.objects[slot as usize].replace(object);

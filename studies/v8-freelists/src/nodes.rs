@@ -155,7 +155,11 @@ fn equal_on(workload: &Workload, version: &Version, kept: &mut Equal) -> Result<
         let theirs = run(workload, &places, &real)?.collections;
         // Sorting and sweeping include Node's own pages, by their live bytes, and these depend on
         // the workload's slots.
-        let own = node::own::objects(&real, workload.slots)?.to_toml();
+        let own = node::own::objects(
+            &real,
+            node::Table { slots: workload.slots, hidden_classes: false },
+        )?
+        .to_toml();
         let own = own::from_toml(&own, version, strategy.minimum_block())
             .map_err(|what| anyhow::anyhow!("Node's own objects: {what}"))?;
         for (base, counts) in [(Some(own), &mut as_run), (None, &mut *kept)] {

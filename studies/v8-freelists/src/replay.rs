@@ -9,7 +9,7 @@
 
 use crate::recordings::{Step, Workload};
 use anyhow::{Context, Result};
-use heaplab_heap::{Ask, Birth, Collected, Collection, Object, Origin, SpaceState, World};
+use heaplab_heap::{Ask, Birth, Collected, Collection, Object, Origin, Place, SpaceState, World};
 use heaplab_v8::facts::{ARRAY_BYTES, ELEMENTS_HEADER_BYTES, PAGE_BYTES, WORD_BYTES};
 use heaplab_v8::pacing::Pacing;
 use heaplab_v8::refills::Refill;
@@ -74,7 +74,14 @@ impl Outcome {
 }
 
 /// The workload's side: a slot an object.
-struct Table(Vec<Option<Object>>);
+pub struct Table(pub Vec<Option<Object>>);
+
+impl Table {
+    /// Empty slots.
+    pub fn new(slots: u32) -> Table {
+        Table(vec![None; slots as usize])
+    }
+}
 
 impl World for Table {
     fn slots(&self) -> u32 {
@@ -109,7 +116,7 @@ impl Run {
     fn new(workload: &Workload, spec: Spec) -> Result<Run> {
         let shape = spec.shape;
         let heap = V8Heap::new(spec).context("reserving the heap")?;
-        Ok(Run { heap, table: Table(vec![None; workload.slots as usize]), shape })
+        Ok(Run { heap, table: Table::new(workload.slots), shape })
     }
 
     fn step(&mut self, step: Step) -> Result<()> {
@@ -117,7 +124,7 @@ impl Run {
             Step::Birth { slot, bytes } => {
                 let size = asked(bytes, self.shape);
                 let origin = Origin::Generated;
-                let birth = Birth { slot, size, align: 1, origin, old: false };
+                let birth = Birth { slot, size, align: 1, origin, place: Place::Any };
                 let address = self.heap.allocate(birth, &mut self.table)?;
                 self.table.0[slot as usize] = Some(Object { address, size, root: true });
                 self.heap.stored(slot, None, Some(address));

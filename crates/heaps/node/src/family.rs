@@ -1,9 +1,10 @@
 //! The family `node`: a workload in the real V8, beside heaps of rules in one table.
 
 use crate::spec::{Compact, FAMILY, PARAMETERS, STRATEGIES};
+use crate::workload::Table;
 use crate::{Spec, Step, find, own, run};
 use heaplab_heap::{
-    Family, FamilyError, Lab, Name, OutsideReport, Row, Traits, Workload, WorkloadStep,
+    Family, FamilyError, Lab, Name, OutsideReport, Place, Row, Traits, Workload, WorkloadStep,
 };
 
 /// The family.
@@ -77,7 +78,9 @@ impl Family for Nodes {
     /// Reports a missing Node and a taken file once, before anything runs.
     fn suits(&self, spec: &Spec, workload: &dyn Workload) -> Result<(), FamilyError> {
         find::node(spec).map_err(FamilyError::failed)?;
-        own::check_free(spec, workload.facts().slots).map_err(FamilyError::failed)
+        let slots = workload.facts().slots;
+        let tables = [false, true].map(|hidden_classes| Table { slots, hidden_classes });
+        own::check_free(spec, &tables).map_err(FamilyError::failed)
     }
 
     fn run<L: Lab>(&self, spec: &Spec, lab: L) -> Result<L::Output, FamilyError> {
@@ -104,6 +107,9 @@ fn translate(
     visit: &mut dyn FnMut(Step) -> Result<(), String>,
 ) -> Result<(), String> {
     match step {
+        WorkloadStep::Allocate { slot, size, place: Place::HiddenClass, align: ..=8, .. } => {
+            visit(Step::HiddenClass { slot, size })
+        }
         WorkloadStep::Allocate { slot, size, .. } | WorkloadStep::Reallocate { slot, size } => {
             visit(Step::Birth { slot, size })
         }
@@ -162,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn workloads_with_references_are_refused() {
+    fn steps_are_translated_and_references_refused() {
         let mut seen = Vec::new();
         let mut visit = |step| {
             seen.push(step);
@@ -170,11 +176,27 @@ mod tests {
         };
         translate(WorkloadStep::Reallocate { slot: 3, size: 9 }, &mut visit).unwrap();
         translate(WorkloadStep::Trim, &mut visit).unwrap();
+        let class = |align| WorkloadStep::Allocate {
+            slot: 4,
+            size: 80,
+            align,
+            zeroed: false,
+            region: heaplab_heap::Region(0),
+            place: Place::HiddenClass,
+        };
+        translate(class(1), &mut visit).unwrap();
+        translate(class(64), &mut visit).unwrap();
         assert!(
             translate(WorkloadStep::Release { slot: 1 }, &mut visit)
                 .unwrap_err()
                 .contains("deaths are known")
         );
-        assert_eq!(seen, [Step::Birth { slot: 3, size: 9 }]);
+        // V8 has no aligned hidden class.
+        let expected = [
+            Step::Birth { slot: 3, size: 9 },
+            Step::HiddenClass { slot: 4, size: 80 },
+            Step::Birth { slot: 4, size: 80 },
+        ];
+        assert_eq!(seen, expected);
     }
 }

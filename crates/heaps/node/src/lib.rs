@@ -7,7 +7,8 @@
 //! for each.
 //!
 //! An object of `size` bytes becomes `new Array(max(1, ceil(size / 8)))`: an array header of 32
-//! bytes and its elements, 16 bytes and 8 a word. A reallocation is a birth into the same slot.
+//! bytes and its elements, 16 bytes and 8 a word. A reallocation is a birth into the same slot. A
+//! hidden class becomes `{}` with a map of its own (`maps.js`).
 //!
 //! **Relative numbers.** Old space also holds Node's own objects. The driver compacts them and
 //! fills the holes on their pages, so that the workload begins with full pages. [`Run::start`] has
@@ -41,4 +42,4 @@ pub use error::NodeError;
 pub use family::Nodes;
 pub use run::{Run, run};
 pub use spec::{Spec, SpecError};
-pub use workload::Step;
+pub use workload::{Step, Table};

@@ -12,6 +12,7 @@
 use crate::process::Watch;
 use crate::results::{self, Head, OLD_SPACE};
 use crate::spec::{STRATEGIES, Spec};
+use crate::workload::Table;
 use crate::{NodeError, find, known, run};
 use std::collections::HashMap;
 use std::fs::File;
@@ -69,10 +70,12 @@ impl Own {
 }
 
 /// The first line of a file of `own=`: everything that the objects depend on.
-fn heading(spec: &Spec, slots: u32) -> String {
+fn heading(spec: &Spec, table: Table) -> String {
+    let Table { slots, hidden_classes } = table;
+    let classes = if hidden_classes { ", hidden classes" } else { "" };
     format!(
         "# Node's own objects when a workload begins: Node {}, strategy={}, compact={}, \
-         semi_space={}m, limit={}m, gc={}, {slots} slots",
+         semi_space={}m, limit={}m, gc={}, {slots} slots{classes}",
         spec.version,
         STRATEGIES[usize::from(spec.strategy)],
         spec.compact.name(),
@@ -82,9 +85,9 @@ fn heading(spec: &Spec, slots: u32) -> String {
     )
 }
 
-/// Checks that the file of `own=` does not exist, or is one of this Node for such a workload:
-/// another file is not replaced.
-pub(crate) fn check_free(spec: &Spec, slots: u32) -> Result<(), NodeError> {
+/// Checks that the file of `own=` does not exist, or is one of this Node for a workload with one of
+/// these tables: another file is not replaced.
+pub(crate) fn check_free(spec: &Spec, tables: &[Table]) -> Result<(), NodeError> {
     let Some(path) = &spec.own else { return Ok(()) };
     let failed = |source| NodeError::Start { path: path.clone(), action: "read", source };
     let mut first = Vec::new();
@@ -95,20 +98,21 @@ pub(crate) fn check_free(spec: &Spec, slots: u32) -> Result<(), NodeError> {
     };
     let first = String::from_utf8_lossy(&first);
     let found = first.lines().next().unwrap_or_default();
-    let expected = heading(spec, slots);
-    if found == expected {
+    let mut expected: Vec<String> = tables.iter().map(|table| heading(spec, *table)).collect();
+    if expected.iter().any(|expected| expected == found) {
         return Ok(());
     }
+    let expected = expected.swap_remove(0);
     let found = if found.starts_with('#') { found } else { "no file of own=" }.into();
     Err(NodeError::Taken { path: path.clone(), expected, found })
 }
 
 /// Writes Node's own objects to the file of `own=`, which appears whole or not at all.
-pub(crate) fn write(spec: &Spec, slots: u32) -> Result<(), NodeError> {
+pub(crate) fn write(spec: &Spec, table: Table) -> Result<(), NodeError> {
     let Some(path) = &spec.own else { return Ok(()) };
-    check_free(spec, slots)?;
-    let pages = objects(spec, slots)?.to_toml();
-    let text = format!("{}\nnode = {:?}\n{pages}", heading(spec, slots), spec.version);
+    check_free(spec, &[table])?;
+    let pages = objects(spec, table)?.to_toml();
+    let text = format!("{}\nnode = {:?}\n{pages}", heading(spec, table), spec.version);
     let failed = |source| NodeError::Start { path: path.clone(), action: "write", source };
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let mut file =
@@ -203,11 +207,11 @@ pub struct Own {
     pub code_waste_bytes: u64,
 }
 
-/// Node's own objects when a workload with `slots` slots begins.
+/// Node's own objects when a workload with such a table begins.
 ///
 /// # Errors
 /// See [`NodeError`]; also a version other than the four, or an unexpected memory content.
-pub fn objects(spec: &Spec, slots: u32) -> Result<Own, NodeError> {
+pub fn objects(spec: &Spec, table: Table) -> Result<Own, NodeError> {
     let node = find::node(spec)?;
     let layout = LAYOUTS.iter().find(|layout| layout.node == spec.version);
     let layout = layout.ok_or_else(|| {
@@ -224,7 +228,7 @@ pub fn objects(spec: &Spec, slots: u32) -> Result<Own, NodeError> {
     let mut watch = |pid, results: &[u8]| read_once(layout, pid, results, &mut hold, &mut found);
     let limits = run::limits(START, 2, 2);
     let watch: Watch<'_> = &mut watch;
-    let command = run::command(spec, &node, slots, run::Purpose::Look);
+    let command = run::command(spec, &node, table, run::Purpose::Look);
     let ended = crate::process::run(command, &node, Stdio::from(input), &limits, watch)?;
     match found {
         Some(found) => found,

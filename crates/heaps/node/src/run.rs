@@ -4,7 +4,7 @@ use crate::process::{self, Ended, Limits};
 use crate::results::{self, Head, OLD_SPACE, Record};
 use crate::spec::{Compact, Gc};
 use crate::traces::{self, Traced, Traces};
-use crate::workload::{self, Feed, Forced, Rules, Workload};
+use crate::workload::{self, Feed, Forced, Rules, Table, Workload};
 use crate::{NodeError, Spec, find, known, own};
 use heaplab_heap::{Collection, FreeLists, SpaceChange, SpaceState};
 use std::borrow::Cow;
@@ -13,6 +13,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const DRIVER: &str = include_str!("driver.js");
+const MAPS: &str = include_str!("maps.js");
 /// Steps that take at most a second on any machine; for the default time limit.
 const STEPS_A_SECOND: u64 = 20_000;
 const SECONDS_MIN: u64 = 600;
@@ -49,9 +50,9 @@ pub struct Run {
 /// See [`NodeError`]. No file or process is left behind.
 pub fn run(spec: &Spec, slots: u32, feed: Feed<'_>) -> Result<Run, NodeError> {
     let node = find::node(spec)?;
-    own::write(spec, slots)?;
     let rules = Rules { every: spec.every, leave_out_collections: spec.gc == Gc::Own };
     let workload = workload::write(slots, rules, feed)?;
+    own::write(spec, workload.table)?;
     let least = workload.forced.len() + 1;
     let most = if spec.gc == Gc::Own { least + known::OWN_COLLECTIONS_MAX } else { least };
     let timeout =
@@ -62,7 +63,7 @@ pub fn run(spec: &Spec, slots: u32, feed: Feed<'_>) -> Result<Run, NodeError> {
         action: "give the workload to",
         source,
     })?;
-    let command = command(spec, &node, slots, Purpose::Run);
+    let command = command(spec, &node, workload.table, Purpose::Run);
     let ended = process::run(command, &node, Stdio::from(input), &limits, &mut |_, _| ())?;
     refuse(spec, &node, workload.peak_bytes, &ended, &limits)?;
     let (head, records) =
@@ -110,7 +111,7 @@ impl Purpose {
 }
 
 /// Node with the driver.
-pub fn command(spec: &Spec, node: &Path, slots: u32, purpose: Purpose) -> Command {
+pub fn command(spec: &Spec, node: &Path, table: Table, purpose: Purpose) -> Command {
     let mut traced = vec!["--trace-gc", "--trace-gc-nvp"];
     if spec.gc == Gc::Own {
         traced.push("--trace-gc-verbose");
@@ -122,12 +123,23 @@ pub fn command(spec: &Spec, node: &Path, slots: u32, purpose: Purpose) -> Comman
         traced.extend(["--trace-gc-freelists", "--trace-gc-freelists-verbose"]);
     }
     let mut command = Command::new(node);
-    command.args(spec.flags()).args(["-e", DRIVER, "--"]).arg(format!(
-        "{slots},{},{},{}",
+    command.args(spec.flags());
+    let driver = if table.hidden_classes {
+        command.arg("--no-cache-prototype-transitions");
+        Cow::Owned([DRIVER, MAPS].concat())
+    } else {
+        Cow::Borrowed(DRIVER)
+    };
+    command.args(["-e", &driver, "--"]).arg(format!(
+        "{},{},{},{}",
+        table.slots,
         spec.compact.name(),
         purpose.collector(spec.gc),
         traced.join(",")
     ));
+    if table.hidden_classes {
+        command.arg(if spec.swept_whole { "whole" } else { "lazy" });
+    }
     // The environment and the folder become strings in the heap, so they are fixed. Only the
     // library path stays: some programs do not start without it.
     command.env_clear().current_dir("/");

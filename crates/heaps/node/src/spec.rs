@@ -16,7 +16,7 @@ pub const STRATEGIES: [&str; 6] =
     ["legacy", "fast-alloc", "many", "many-cached", "many-fast-path", "many-origin"];
 
 /// The parameters.
-pub const PARAMETERS: [Parameter; 11] = [
+pub const PARAMETERS: [Parameter; 12] = [
     Parameter {
         name: "version",
         takes: "12.22.1, 13.14.0, 14.0.0, 14.21.3 or another Node of 12 to 14: others have no such strategies",
@@ -64,6 +64,12 @@ pub const PARAMETERS: [Parameter; 11] = [
         takes: "true or false",
         default: "false",
         help: "also report the free bytes of each category on each page, before collections and after sweeping",
+    },
+    Parameter {
+        name: "sweeping",
+        takes: "lazy or whole",
+        default: "lazy",
+        help: "lazy: V8 sweeps a page at a time where memory is needed; whole: the first hidden class after a forced full collection finds all pages swept, as V8's sweeper threads leave them",
     },
     Parameter {
         name: "timeout",
@@ -147,6 +153,8 @@ pub struct Spec {
     pub semi_space_mb: u64,
     /// Whether to report free bytes by category.
     pub categories: bool,
+    /// The first hidden class after a full collection finds all pages swept.
+    pub swept_whole: bool,
     /// Kill it after this time.
     pub timeout: Option<Duration>,
     /// The file for Node's own objects.
@@ -193,6 +201,7 @@ impl Default for Spec {
             limit_mb: 8192,
             semi_space_mb: 4,
             categories: false,
+            swept_whole: false,
             timeout: None,
             own: None,
             node: None,
@@ -226,6 +235,11 @@ impl Spec {
                 "every forces collections, and gc=own leaves them to V8",
             ));
         }
+        if spec.swept_whole && spec.gc == Gc::Own {
+            return Err(SpecError::Useless(
+                "sweeping=whole sweeps after forced collections, and gc=own leaves them to V8",
+            ));
+        }
         Ok(spec)
     }
 
@@ -246,6 +260,13 @@ impl Spec {
                     megabytes(value).filter(|mb| (1..=512).contains(mb) && mb.is_power_of_two())?
             }
             "categories" => self.categories = value.parse().ok()?,
+            "sweeping" => {
+                self.swept_whole = match value {
+                    "lazy" => false,
+                    "whole" => true,
+                    _ => return None,
+                }
+            }
             "timeout" => {
                 self.timeout = Some(Duration::from_secs(
                     value.parse().ok().filter(|seconds| (1..=86_400).contains(seconds))?,
@@ -349,7 +370,7 @@ mod tests {
         let said = |text: &str| Spec::parse(text).unwrap_err().to_string();
         assert_eq!(
             said("fast=1"),
-            "node has no parameter \"fast\"; it has version, strategy, compact, gc, every, limit, semi_space, categories, timeout, own, node"
+            "node has no parameter \"fast\"; it has version, strategy, compact, gc, every, limit, semi_space, categories, sweeping, timeout, own, node"
         );
         assert_eq!(
             said("strategy=6"),
@@ -366,6 +387,7 @@ mod tests {
             "limit=1k",
             "semi_space=0m",
             "timeout=0",
+            "sweeping=eager",
         ] {
             let name = wrong.split('=').next().unwrap();
             assert!(said(wrong).starts_with(&format!("node:{name} takes ")), "{}", said(wrong));
@@ -373,7 +395,9 @@ mod tests {
         assert!(
             said("node=").contains("takes a path")
                 && said("gc=own,every=5").contains("leaves them to V8")
+                && said("gc=own,sweeping=whole").contains("leaves them to V8")
         );
+        assert!(Spec::parse("sweeping=whole").unwrap().swept_whole);
     }
 
     #[test]

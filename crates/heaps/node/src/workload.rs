@@ -3,6 +3,7 @@
 //! | pair | means |
 //! |---|---|
 //! | slot >= 0, words > 0 | an array of so many words is born in the slot; what was there dies |
+//! | slot >= 0, words < 0 | an object with a hidden class of its own is born in the slot; what was there dies |
 //! | slot >= 0, words = 0 | what is in the slot dies |
 //! | -1, 0 | a full collection, and what the spaces held before and after |
 //! | -2, 0 | the same with a collection of the young generation |
@@ -16,6 +17,8 @@ use std::io::{BufWriter, Seek, SeekFrom, Write};
 
 const FULL: i32 = -1;
 const MINOR: i32 = -2;
+/// Instead of words.
+const HIDDEN_CLASS: i32 = -1;
 
 /// One step of the workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +26,13 @@ pub enum Step {
     /// An object is born in `slot`; an object there dies (a reallocation).
     Birth {
         /// The slot that holds it.
+        slot: u32,
+        /// Requested bytes.
+        size: u64,
+    },
+    /// A hidden class is born in `slot`, with an object that has it; an object there dies.
+    HiddenClass {
+        /// The slot that holds the object.
         slot: u32,
         /// Requested bytes.
         size: u64,
@@ -47,6 +57,15 @@ pub struct Forced {
     pub born_bytes: u64,
 }
 
+/// The facts of a workload that Node's own objects depend on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    /// Slots of the driver's table.
+    pub slots: u32,
+    /// Hidden classes are born: the driver has code for them.
+    pub hidden_classes: bool,
+}
+
 /// A workload that is written.
 #[derive(Debug)]
 pub struct Workload {
@@ -58,8 +77,8 @@ pub struct Workload {
     pub steps: u64,
     /// Peak of live requested bytes.
     pub peak_bytes: u64,
-    /// Slots of the driver's table.
-    pub slots: u32,
+    /// The driver's table.
+    pub table: Table,
 }
 
 /// Calls the given function with each step, in order. Ends at the function's first error or its
@@ -104,7 +123,8 @@ pub fn write(slots: u32, rules: Rules, feed: Feed<'_>) -> Result<Workload, NodeE
         source,
     })?;
     let copy = file.try_clone().map_err(failed)?;
-    let done = Workload { file: copy, forced: Vec::new(), steps: 0, peak_bytes: 0, slots };
+    let table = Table { slots, hidden_classes: false };
+    let done = Workload { file: copy, forced: Vec::new(), steps: 0, peak_bytes: 0, table };
     let out = BufWriter::with_capacity(1 << 17, file);
     let mut writer = Writer {
         out,
@@ -137,7 +157,14 @@ pub fn write(slots: u32, rules: Rules, feed: Feed<'_>) -> Result<Workload, NodeE
 impl Writer {
     fn step(&mut self, step: Step) -> Result<(), NodeError> {
         match step {
-            Step::Birth { slot, size } => self.birth(slot, size),
+            Step::Birth { slot, size } => {
+                let words = self.words(size)?;
+                self.birth(slot, size, words)
+            }
+            Step::HiddenClass { slot, size } => {
+                self.done.table.hidden_classes = true;
+                self.birth(slot, size, HIDDEN_CLASS)
+            }
             Step::Death { slot } => {
                 let live = self.slot(slot)?;
                 if *live == 0 {
@@ -153,7 +180,8 @@ impl Writer {
         }
     }
 
-    fn birth(&mut self, slot: u32, size: u64) -> Result<(), NodeError> {
+    /// The words of an array.
+    fn words(&self, size: u64) -> Result<i32, NodeError> {
         let words = known::words_of(size);
         if words > known::WORDS_MAX {
             let most = known::WORDS_MAX * known::WORD_BYTES;
@@ -161,10 +189,14 @@ impl Writer {
                 "an object of {size} bytes; the largest array that V8 keeps as one has {most}"
             )));
         }
+        Ok(words as i32)
+    }
+
+    fn birth(&mut self, slot: u32, size: u64, words: i32) -> Result<(), NodeError> {
         let before = std::mem::replace(self.slot(slot)?, size + 1);
         self.live_bytes = self.live_bytes + size - before.saturating_sub(1);
         self.done.peak_bytes = self.done.peak_bytes.max(self.live_bytes);
-        self.pair(slot as i32, words as i32)?;
+        self.pair(slot as i32, words)?;
         self.here.births += 1;
         self.here.born_bytes += size;
         if self.rules.every.is_some_and(|every| self.here.births.is_multiple_of(every)) {
@@ -252,6 +284,12 @@ mod tests {
             [0, 1, -1, 0]
         );
         assert_eq!(written(1, Rules::default(), &[Step::Collect(Ask::Full)]).unwrap().1, [-1, 0]);
+        assert!(!workload.table.hidden_classes);
+        let class = [Step::HiddenClass { slot: 2, size: 80 }, birth(0, 8)];
+        let (workload, pairs) = written(3, Rules::default(), &class).unwrap();
+        assert_eq!(pairs, [2, -1, 0, 1, -1, 0]);
+        assert_eq!(workload.table, Table { slots: 3, hidden_classes: true });
+        assert_eq!((workload.peak_bytes, workload.forced[0].births), (88, 2));
     }
 
     #[test]

@@ -9,12 +9,12 @@
 //! bytes live after it, or another part of them (`overhead`).
 //!
 //! ```
-//! use heaplab_heap::{Ask, Birth, Collected, Origin, witness::{Objects, Witness}};
+//! use heaplab_heap::{Ask, Birth, Collected, Origin, Place, witness::{Objects, Witness}};
 //! use heaplab_textbook::{MarkSweep, Options};
 //!
 //! let mut heap = MarkSweep::new(Options::default())?;
 //! let mut world = Witness::new(1);
-//! let birth = Birth { slot: 0, size: 100, align: 1, origin: Origin::Generated, old: false };
+//! let birth = Birth { slot: 0, size: 100, align: 1, origin: Origin::Generated, place: Place::Any };
 //! let object = heap.allocate(birth, &mut world)?;
 //! world.born(0, object, 100);
 //! world.died(0);

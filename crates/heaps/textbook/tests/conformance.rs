@@ -2,8 +2,8 @@
 
 use heaplab_heap::collected_conformance::{Driven, SLOTS, drive, operations, pseudo_random};
 use heaplab_heap::{
-    Ask, Birth, CheckError, Collected, Collection, Footprint, Heap, Object, OutOfMemory, Violation,
-    World,
+    Ask, Birth, CheckError, Collected, Collection, Footprint, Heap, Object, OutOfMemory, Place,
+    Violation, World,
 };
 use heaplab_textbook::{MarkSweep, Options, SemiSpace};
 use proptest::prelude::*;
@@ -50,7 +50,7 @@ fn a_limit_below_the_live_bytes_is_out_of_memory() {
         .map(|slot| heaplab_heap::collected_conformance::Operation::Allocate {
             slot,
             size: 100_000,
-            old: false,
+            place: Place::Any,
         })
         .collect();
     let Driven { births, refused, .. } =

@@ -1,16 +1,17 @@
-//! Runs a workload on this heap and in the real V8. Says for each strategy whether old space is
-//! equal to the byte before and after each forced collection, free lists by category included, and
-//! prints both sides if not.
+//! Runs a workload on this heap and in the real V8. Says for each strategy whether old space and
+//! map space are equal to the byte before and after each forced collection, free lists by category
+//! included, and prints both sides if not.
 //!
 //! `cargo run --release -p heaplab-v8 --example against_node -- SHAPE BIRTHS EVERY SEED NODE
-//! COMPACT STRATEGIES [lines|least|golden] [own] [limit=MB]`
+//! COMPACT STRATEGIES [lines|least|golden] [own] [limit=MB] [whole]`
 //!
-//! SHAPE is one of `tests/shapes`, or `all`; NODE a version (`14.0.0`), COMPACT `never`, `regular`
-//! or `always`, STRATEGIES numbers in a row (`025`). `lines` prints both sides even if they are
-//! equal. `least` looks for the least limit, up to `limit`, with which each side does not run out
-//! of memory. `golden` prints the real figures as `tests/against_recorded_node.rs` reads them.
-//! `own` leaves collections to V8, `limit` is the most that V8's old generation may take, Node's
-//! own objects included.
+//! SHAPE is one of `tests/shapes`, `all`, or `all-maps` (those with hidden classes); NODE a version
+//! (`14.0.0`), COMPACT `never`, `regular` or `always`, STRATEGIES numbers in a row (`025`). `lines`
+//! prints both sides even if they are equal. `least` looks for the least limit, up to `limit`, with
+//! which each side does not run out of memory. `golden` prints the real figures as
+//! `tests/against_recorded_node.rs` reads them. `own` leaves collections to V8, `limit` is the most
+//! that V8's old generation may take, Node's own objects included. With `whole` the first hidden
+//! class after a collection finds all pages swept.
 
 #[path = "../tests/oracle/mod.rs"]
 mod oracle;
@@ -19,11 +20,11 @@ mod shapes;
 
 use heaplab_heap::Collection;
 use heaplab_node::NodeError;
-use oracle::{Real, Setting, blocks, equal, line};
-use shapes::{Length, SHAPES, Step, workload};
+use oracle::{Line, Real, Setting, blocks, equal, line, map_line};
+use shapes::{Length, MAP_SHAPES, SHAPES, Step, workload};
 
 const USAGE: &str = "usage: against_node SHAPE BIRTHS EVERY SEED NODE COMPACT STRATEGIES \
-                     [lines|least|golden] [own] [limit=MB]";
+                     [lines|least|golden] [own] [limit=MB] [whole]";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -31,7 +32,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Err(USAGE.into());
     };
     let length = Length { births: births.parse()?, every: every.parse()?, seed: seed.parse()? };
-    let chosen: Vec<&str> = SHAPES.into_iter().filter(|s| shape == "all" || s == shape).collect();
+    let chosen: Vec<&str> = match shape.as_str() {
+        "all" => SHAPES.to_vec(),
+        "all-maps" => MAP_SHAPES.to_vec(),
+        _ => SHAPES.into_iter().chain(MAP_SHAPES).filter(|one| one == shape).collect(),
+    };
     let numbers = strategies.chars().map(|digit| digit.to_digit(6).map(|number| number as usize));
     let numbers: Option<Vec<usize>> = numbers.collect();
     let numbers = numbers.ok_or("strategies are numbers from 0 to 5")?;
@@ -40,13 +45,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let asked = |word: &str| rest.iter().any(|one| one == word);
     let gc = if asked("own") { "own" } else { "forced" };
+    let sweeping = if asked("whole") { "whole" } else { "lazy" };
     let limit = rest.iter().find_map(|word| word.strip_prefix("limit="));
     let limit_mb = limit.map_or(Ok(0), str::parse)?;
     let (mut same, mut all) = (0, 0);
     for shape in chosen {
         let steps = workload(shape, length);
         for &strategy in &numbers {
-            let setting = Setting { node, compact, strategy, gc, limit_mb };
+            let setting = Setting { node, compact, strategy, gc, limit_mb, sweeping };
             all += 1;
             if asked("least") {
                 let [real, ours] = least_limits(&setting, &steps)?;
@@ -101,6 +107,10 @@ fn print(at: usize, real: &Collection, ours: &Collection) {
     for (side, one) in [("real", real), ("ours", ours)] {
         let waste = one.free_lists.as_ref().map(|lists| lists.waste_bytes);
         println!("  {at} {side} {} {} {:?} waste {waste:?}", one.kind, one.births, line(one));
+        let maps = map_line(one);
+        if maps != Line::default() {
+            println!("  {at} {side} maps {maps:?}");
+        }
     }
     let sides = blocks(real).into_iter().flatten().zip(blocks(ours).into_iter().flatten());
     for (moment, (real, ours)) in ["before", "swept"].into_iter().zip(sides) {

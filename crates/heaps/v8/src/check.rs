@@ -1,10 +1,12 @@
-//! The invariants: every byte of old space lies in exactly one place, lists are well linked, and
-//! each category holds blocks of its own sizes only.
+//! The invariants: every byte of old space and map space lies in exactly one place, lists are well
+//! linked, and each category holds blocks of its own sizes only.
 
 use crate::heap::{Parts, V8Heap};
 use crate::object::{self, Kind};
-use crate::page::{NONE, Owner};
-use crate::space::{MAIN, OldGeneration};
+use crate::page::{NONE, Owner, Pages};
+use crate::space::{MAIN, OldGeneration, Space};
+use crate::strategy::Strategy;
+use crate::sweeper::Sweeper;
 use heaplab_heap::{CheckError, Footprint, FreeBlocks, Heap, Part, Role};
 
 fn broken<T>(
@@ -58,19 +60,28 @@ pub fn free_by_category(old: &OldGeneration) -> Vec<FreeBlocks> {
     sums
 }
 
-/// Walks a page of old space; returns its parts: objects, free blocks in lists, waste.
+/// The space of a page: old space or map space, with its free-list strategy and its name.
+fn home(parts: &Parts, page: u32) -> (&Space, &Strategy, &'static str) {
+    let old = &parts.old;
+    match old.pages[page].owner {
+        Owner::Map => (&old.maps.space, &old.maps.strategy, "map space"),
+        _ => (&old.spaces[MAIN], &old.strategy, "old space"),
+    }
+}
+
+/// Walks a page of old space or map space; returns its parts: objects, free blocks in lists, waste.
 fn walk_page(parts: &Parts, page: u32) -> Result<Vec<(usize, usize, Kind)>, CheckError> {
     let pages = &parts.old.pages;
-    let main = &parts.old.spaces[MAIN];
+    let (space, ..) = home(parts, page);
     let mut found = Vec::new();
     let (mut at, end) = (pages.area(page), pages.area_end(page));
     while at < end {
-        if at == main.top && main.top != main.limit {
-            found.push((at, main.limit - at, Kind::Filler));
-            at = main.limit;
+        if at == space.top && space.top != space.limit {
+            found.push((at, space.limit - at, Kind::Filler));
+            at = space.limit;
             continue;
         }
-        // SAFETY: pages of old space are iterable: every object and free block has its header.
+        // SAFETY: these pages are iterable: every object and free block has its header.
         let header = unsafe { object::header(at) };
         if header.bytes == 0 || at + header.bytes > end {
             return broken(
@@ -88,7 +99,8 @@ fn walk_page(parts: &Parts, page: u32) -> Result<Vec<(usize, usize, Kind)>, Chec
 fn check_page(parts: &Parts, page: u32) -> Result<(), CheckError> {
     let pages = &parts.old.pages;
     let books = &pages[page];
-    let place = || format!("page {page} of old space");
+    let (_, strategy, space) = home(parts, page);
+    let place = || format!("page {page} of {space}");
     if books.unswept {
         return if books.categories.iter().all(|category| category.top == 0) {
             Ok(())
@@ -96,7 +108,6 @@ fn check_page(parts: &Parts, page: u32) -> Result<(), CheckError> {
             broken(place(), "no free nodes before it is swept", "nodes")
         };
     }
-    let strategy = &parts.old.strategy;
     let (mut used, mut waste, mut free) = (0, 0, std::collections::BTreeSet::new());
     for (at, bytes, kind) in walk_page(parts, page)? {
         match kind {
@@ -143,16 +154,16 @@ fn check_page(parts: &Parts, page: u32) -> Result<(), CheckError> {
     }
 }
 
-/// Links of the main free list: every page with nodes once, in both directions.
-fn check_links(old: &OldGeneration) -> Result<(), CheckError> {
+/// Links of a space's free list: every page with nodes once, in both directions.
+fn check_links(pages: &Pages, space: &Space, owner: Owner) -> Result<(), CheckError> {
     let mut available = 0;
-    for category in 0..old.strategy.categories() {
-        let (mut page, mut before) = (old.spaces[MAIN].free.top(category), NONE);
+    for category in 0..space.free.categories() {
+        let (mut page, mut before) = (space.free.top(category), NONE);
         while page != NONE {
-            let entry = &old.pages[page].categories[category];
-            if entry.previous != before || entry.top == 0 || old.pages[page].owner != Owner::Old {
+            let entry = &pages[page].categories[category];
+            if entry.previous != before || entry.top == 0 || pages[page].owner != owner {
                 return broken(
-                    format!("free list, category {category}"),
+                    format!("free list of {owner:?}, category {category}"),
                     "pages with nodes, linked both ways",
                     format!("page {page}"),
                 );
@@ -162,8 +173,28 @@ fn check_links(old: &OldGeneration) -> Result<(), CheckError> {
             page = entry.next;
         }
     }
-    if available != old.spaces[MAIN].free.available() {
-        return broken("free list: available bytes", old.spaces[MAIN].free.available(), available);
+    if available != space.free.available() {
+        let place = format!("free list of {owner:?}: available bytes");
+        return broken(place, space.free.available(), available);
+    }
+    Ok(())
+}
+
+/// The pages of old space or map space: each one, their sizes' sum, and the links of their list.
+fn check_space(parts: &Parts, space: &Space, sweeper: &Sweeper) -> Result<(), CheckError> {
+    let pages = &parts.old.pages;
+    let mut size = 0;
+    for page in pages.of(&space.list) {
+        if pages[page].base_bytes == 0 {
+            check_page(parts, page)?;
+        }
+        let books = &pages[page];
+        // A page that was swept but not adopted still has the books of marking.
+        let marked = books.unswept || sweeper.swept.contains(&page);
+        size += if marked { books.live_bytes } else { books.allocated_bytes } as usize;
+    }
+    if size != space.size {
+        return broken("a space's size: its pages' bytes", space.size, size);
     }
     Ok(())
 }
@@ -175,25 +206,31 @@ impl Heap for V8Heap {
 
     fn footprint(&self) -> Footprint {
         let parts = &self.parts;
-        let old = self.old_state();
+        let (old, maps) = (self.old_state(), parts.old.maps.state(&parts.old.pages));
         let committed = self.walk_bytes();
         Footprint {
             used_bytes: Some(parts.used_bytes()),
-            free_reusable_bytes: Some(old.available_bytes),
-            free_too_small_bytes: old.waste_bytes,
+            free_reusable_bytes: Some(old.available_bytes + maps.available_bytes),
+            free_too_small_bytes: old
+                .waste_bytes
+                .zip(maps.waste_bytes)
+                .map(|(old, maps)| old + maps),
             committed_bytes: Some(committed),
             ..Footprint::default()
         }
     }
 
     fn check(&self) -> Result<(), CheckError> {
-        let main = &self.parts.old.spaces[MAIN];
-        if main.top > main.limit || self.parts.new.top > self.parts.new.limit {
-            return broken(
-                "linear area",
-                "a top below its limit",
-                format!("{:#x} and {:#x}", main.top, self.parts.new.top),
-            );
+        let (main, maps) = (&self.parts.old.spaces[MAIN], &self.parts.old.maps.space);
+        let new = &self.parts.new;
+        for (top, limit) in [(main.top, main.limit), (maps.top, maps.limit), (new.top, new.limit)] {
+            if top > limit {
+                return broken(
+                    "linear area",
+                    format!("a top up to {limit:#x}"),
+                    format!("{top:#x}"),
+                );
+            }
         }
         if self.parts.old.spaces.len() != 1 {
             return broken(
@@ -208,24 +245,14 @@ impl Heap for V8Heap {
     fn check_deep(&self) -> Result<(), CheckError> {
         self.check()?;
         let old = &self.parts.old;
-        let mut size = 0;
-        for page in old.pages.of(&old.spaces[MAIN].list) {
-            if old.pages[page].base_bytes == 0 {
-                check_page(&self.parts, page)?;
-            }
-            let books = &old.pages[page];
-            // A page that was swept but not adopted still has the books of marking.
-            let marked = books.unswept || old.sweeper.swept.contains(&page);
-            size += if marked { books.live_bytes } else { books.allocated_bytes } as usize;
-        }
-        if size != old.spaces[MAIN].size {
-            return broken("old space: size", old.spaces[MAIN].size, size);
-        }
+        check_space(&self.parts, &old.spaces[MAIN], &old.sweeper)?;
+        check_space(&self.parts, &old.maps.space, &old.maps.sweeper)?;
         if let Some(cells) = &old.segregated {
             let wrong = |(place, expected, found)| CheckError { place, expected, found };
             cells.check(&old.pages).map_err(wrong)?;
         }
-        check_links(old)
+        check_links(&old.pages, &old.spaces[MAIN], Owner::Old)?;
+        check_links(&old.pages, &old.maps.space, Owner::Map)
     }
 
     fn walk(&self) -> Option<Vec<Part>> {
@@ -243,12 +270,12 @@ impl Heap for V8Heap {
     }
 }
 
-/// Parts of a page of old space, for a walk: runs of objects, free blocks by category, waste, the
-/// linear area. On a page that waits to be swept the marks show what the sweep will free, and where
-/// its blocks will belong; until then they are on no list.
+/// Parts of a page of old space or map space, for a walk: runs of objects, free blocks by category,
+/// waste, the linear area. On a page that waits to be swept the marks show what the sweep will
+/// free, and where its blocks will belong; until then they are on no list.
 pub fn page_parts(parts: &Parts, page: u32, out: &mut Vec<Part>) {
     let Ok(found) = walk_page(parts, page) else { return };
-    let strategy = &parts.old.strategy;
+    let (_, strategy, _) = home(parts, page);
     let (books, first) = (&parts.old.pages[page], parts.old.pages.start(page));
     // Neighbours are one part: live objects, or what the sweep will make one block of.
     let mut run: Option<(bool, std::ops::Range<usize>)> = None;
@@ -288,7 +315,7 @@ mod tests {
     use super::*;
     use crate::Spec;
     use heaplab_heap::witness::{Objects, Witness};
-    use heaplab_heap::{Ask, Birth, Collected, Origin};
+    use heaplab_heap::{Ask, Birth, Collected, Origin, Place};
     use std::collections::BTreeMap;
 
     const SLOTS: u32 = 2_000;
@@ -299,7 +326,7 @@ mod tests {
         let mut world = Witness::new(SLOTS);
         for slot in 0..SLOTS {
             let size = 24 + 8 * (slot as usize % 37);
-            let birth = Birth { slot, size, align: 1, origin: Origin::Runtime, old: true };
+            let birth = Birth { slot, size, align: 1, origin: Origin::Runtime, place: Place::Old };
             let born = heap.allocate(birth, &mut world).unwrap();
             world.born(slot, born, size);
         }
@@ -315,7 +342,8 @@ mod tests {
         let mut heap = V8Heap::new(Spec::parse("many,compact=never,shape=plain").unwrap()).unwrap();
         let mut world = Witness::new(SLOTS);
         for slot in 0..SLOTS {
-            let birth = Birth { slot, size: 400, align: 1, origin: Origin::Runtime, old: true };
+            let birth =
+                Birth { slot, size: 400, align: 1, origin: Origin::Runtime, place: Place::Old };
             let born = heap.allocate(birth, &mut world).unwrap();
             world.born(slot, born, 400);
         }

@@ -20,6 +20,8 @@ pub const FOLDED_MAX_WORDS: usize = (REGULAR_MAX_BYTES - 16 - 32 - 16) / WORD_BY
 pub const ARRAY_BYTES: usize = 32;
 /// `AllocationMemento::kSize`: lies behind an array in new space; a copy leaves it out.
 pub const MEMENTO_BYTES: usize = 16;
+/// `{}`: a `JSObject` with room for four properties.
+pub const EMPTY_OBJECT_BYTES: usize = 56;
 /// `FixedArray::kHeaderSize`.
 pub const ELEMENTS_HEADER_BYTES: usize = 16;
 /// `LocalAllocator::kLabSize`: bytes that the collector takes from new space at once.
@@ -70,6 +72,11 @@ pub struct Version {
     pub base: &'static [(u32, bool, usize)],
     /// The same under a strategy that keeps no block under 2 KB: holes remain.
     pub base_with_holes: &'static [(u32, bool, usize)],
+    /// `Map::kSize`.
+    pub map_bytes: usize,
+    /// Pages that Node's own maps fill before a workload begins, as in `base`: live bytes and
+    /// number. The first one comes from Node's snapshot and is cut short.
+    pub base_maps: [(u32, usize); 2],
     /// A full collection promotes every young object (`FLAG_always_promote_young_mc`).
     pub promotes_all_young: bool,
 }
@@ -147,6 +154,8 @@ pub const VERSIONS: [Version; 4] = [
         remembered_sets_stay: true,
         base: BASE_7_8,
         base_with_holes: HOLES_7_8,
+        map_bytes: 80,
+        base_maps: [(3_760, 1), (261_840, 3)],
         promotes_all_young: false,
     },
     Version {
@@ -157,6 +166,8 @@ pub const VERSIONS: [Version; 4] = [
         remembered_sets_stay: true,
         base: BASE_7_9,
         base_with_holes: HOLES_7_9,
+        map_bytes: 80,
+        base_maps: [(3_760, 1), (261_840, 3)],
         promotes_all_young: false,
     },
     Version {
@@ -167,6 +178,8 @@ pub const VERSIONS: [Version; 4] = [
         remembered_sets_stay: false,
         base: BASE_8_1,
         base_with_holes: HOLES_8_1,
+        map_bytes: 72,
+        base_maps: [(3_744, 1), (261_792, 3)],
         promotes_all_young: false,
     },
     Version {
@@ -177,6 +190,8 @@ pub const VERSIONS: [Version; 4] = [
         remembered_sets_stay: false,
         base: BASE_8_4,
         base_with_holes: HOLES_8_4,
+        map_bytes: 72,
+        base_maps: [(3_744, 1), (261_792, 3)],
         promotes_all_young: true,
     },
 ];

@@ -40,6 +40,11 @@ impl FreeList {
         }
     }
 
+    /// Categories.
+    pub fn categories(&self) -> usize {
+        self.tops.len()
+    }
+
     /// Bytes of all nodes.
     pub fn available(&self) -> usize {
         self.available

@@ -6,9 +6,10 @@
 
 use crate::counts::CountsBy;
 use crate::facts::{
-    self, ARRAY_BYTES, ELEMENTS_HEADER_BYTES, MEMENTO_BYTES, PAGE_BYTES, REGULAR_MAX_BYTES,
-    WORD_BYTES,
+    self, ARRAY_BYTES, ELEMENTS_HEADER_BYTES, EMPTY_OBJECT_BYTES, MEMENTO_BYTES, PAGE_BYTES,
+    REGULAR_MAX_BYTES, WORD_BYTES,
 };
+use crate::map_space::MapSpace;
 use crate::mark_compact;
 use crate::new_space::{NewSpace, fill};
 use crate::object::{self, Header, Kind};
@@ -19,7 +20,8 @@ use crate::slot_set::SlotSet;
 use crate::space::{MAIN, OldGeneration};
 use crate::spec::{Compact, Shape, Spec};
 use heaplab_heap::{
-    Ask, Birth, Collected, Collection, FreeLists, OutOfMemory, SpaceChange, SpaceState, Work, World,
+    Ask, Birth, Collected, Collection, FreeLists, OutOfMemory, Place, SpaceChange, SpaceState,
+    Work, World,
 };
 use std::collections::BTreeSet;
 use std::ptr::NonNull;
@@ -93,7 +95,7 @@ impl Parts {
     pub fn used_bytes(&self) -> u64 {
         let large =
             |list: &[u32]| list.iter().map(|&page| self.old.pages[page].large_bytes).sum::<u64>();
-        (self.old.used_bytes() + self.new.size(&self.old.pages)) as u64
+        (self.old.used_bytes() + self.old.maps.used_bytes() + self.new.size(&self.old.pages)) as u64
             + large(&self.young_large)
             + large(&self.old_large)
     }
@@ -105,7 +107,12 @@ impl Parts {
             let large_bytes = self.old.pages[self.old.pages.number(start)].large_bytes;
             // SAFETY: the world's objects are this heap's, and have headers.
             let header = unsafe { object::header(start) };
-            let array = if header.kind == Kind::Elements { ARRAY_BYTES as u64 } else { 0 };
+            let array = if header.kind == Kind::Elements {
+                // SAFETY: elements have their array object's address.
+                unsafe { object::bytes(object::link(start)) as u64 }
+            } else {
+                0
+            };
             array + if large_bytes == 0 { header.bytes as u64 } else { large_bytes }
         };
         let objects = (0..world.slots()).filter_map(|slot| world.object(slot));
@@ -207,6 +214,8 @@ impl V8Heap {
             spec.version,
             [spec.limit_bytes, spec.semi_space_bytes],
         );
+        old.maps = MapSpace::new(spec.version.map_bytes, spec.map_order, spec.swept_whole);
+        old.maps.add_base_pages(&mut old.pages, &spec.version.base_maps);
         let mut own = Vec::new();
         for page in spec.base_pages() {
             own.extend(old.add_own_page(&page, own.len()));
@@ -299,7 +308,7 @@ impl V8Heap {
         self.parts.old.refills.as_ref().map_or(&[], |log| &log.cycles)
     }
 
-    fn other_states(&self) -> [(&'static str, SpaceState); 3] {
+    fn other_states(&self) -> [(&'static str, SpaceState); 4] {
         let parts = &self.parts;
         let pages = &parts.old.pages;
         let capacity = (parts.new.capacity_pages * pages.area_bytes()) as u64;
@@ -317,7 +326,12 @@ impl V8Heap {
             waste_bytes: Some(0),
             ..SpaceState::default()
         };
-        [("new", new), ("large", large(&parts.old_large)), ("new large", large(&parts.young_large))]
+        [
+            ("new", new),
+            ("map", parts.old.maps.state(pages)),
+            ("large", large(&parts.old_large)),
+            ("new large", large(&parts.young_large)),
+        ]
     }
 
     /// For each page of old space: waste, then nodes and bytes of each category with blocks.
@@ -405,7 +419,8 @@ impl V8Heap {
 
     /// Bytes of old objects (`OldGenerationSizeOfObjects`).
     fn old_bytes(&self) -> usize {
-        self.parts.old.used_bytes() + self.parts.old.old_large_bytes
+        let old = &self.parts.old;
+        old.used_bytes() + old.maps.used_bytes() + old.old_large_bytes
     }
 
     fn out_of_memory(&self, size: Option<usize>) -> OutOfMemory {
@@ -486,7 +501,7 @@ impl V8Heap {
         let bytes = bytes.max(facts::ELEMENTS_HEADER_BYTES);
         let start = if bytes > REGULAR_MAX_BYTES {
             self.large(birth.size, bytes, world)?
-        } else if birth.old {
+        } else if birth.place == Place::Old {
             self.tenured(birth, bytes, world)?
         } else {
             self.young(birth.size, bytes, world)?
@@ -516,19 +531,19 @@ impl V8Heap {
         world: &mut W,
     ) -> Result<usize, OutOfMemory> {
         let elements_bytes = ELEMENTS_HEADER_BYTES + words * WORD_BYTES;
-        if birth.old && elements_bytes <= REGULAR_MAX_BYTES - ARRAY_BYTES {
+        if birth.place == Place::Old && elements_bytes <= REGULAR_MAX_BYTES - ARRAY_BYTES {
             let array = self.tenured(birth, ARRAY_BYTES + elements_bytes, world)?;
-            return Ok(join(array, array + ARRAY_BYTES, elements_bytes, birth));
+            return Ok(join([array, ARRAY_BYTES], [array + ARRAY_BYTES, elements_bytes], birth));
         }
         let head = ARRAY_BYTES + MEMENTO_BYTES;
         if words < facts::FOLDED_MAX_WORDS {
             let array = self.young(birth.size, head + elements_bytes, world)?;
             fill(array + ARRAY_BYTES, MEMENTO_BYTES);
-            return Ok(join(array, array + head, elements_bytes, birth));
+            return Ok(join([array, ARRAY_BYTES], [array + head, elements_bytes], birth));
         }
         let array = self.young(birth.size, head, world)?;
         fill(array + ARRAY_BYTES, MEMENTO_BYTES);
-        write_array(array, 0, birth);
+        write_array(array, 0, ARRAY_BYTES, birth);
         self.parts.pending_array = Some(array);
         let elements = if elements_bytes > REGULAR_MAX_BYTES {
             self.large(birth.size, elements_bytes, world)
@@ -540,7 +555,34 @@ impl V8Heap {
         if !self.parts.is_young(array) && self.parts.is_young(elements) {
             self.parts.remember(array);
         }
-        Ok(join(array, elements, elements_bytes, birth))
+        Ok(join([array, ARRAY_BYTES], [elements, elements_bytes], birth))
+    }
+
+    /// Whether a birth goes to map space: maps have no alignment.
+    fn is_map(birth: &Birth) -> bool {
+        birth.place == Place::HiddenClass && birth.align <= WORD_BYTES
+    }
+
+    /// A map. In the shape `array` the object that has it is born just before, in new space.
+    fn map<W: World>(&mut self, birth: Birth, world: &mut W) -> Result<usize, OutOfMemory> {
+        let bytes = self.parts.old.maps.map_bytes();
+        if self.spec.shape != Shape::Array {
+            let map = self.take_map(birth.size, world)?;
+            return Ok(place(map, Kind::Plain, bytes, birth));
+        }
+        let object = self.young(birth.size, EMPTY_OBJECT_BYTES, world)?;
+        write_array(object, 0, EMPTY_OBJECT_BYTES, birth);
+        self.parts.pending_array = Some(object);
+        let map = self.take_map(birth.size, world);
+        let object = self.parts.pending_array.take().unwrap_or(object);
+        Ok(join([object, EMPTY_OBJECT_BYTES], [map?, bytes], birth))
+    }
+
+    fn take_map<W: World>(&mut self, size: usize, world: &mut W) -> Result<usize, OutOfMemory> {
+        match self.parts.old.allocate_map() {
+            Some(address) => Ok(address),
+            None => self.retry(size, world, |heap| heap.parts.old.allocate_map()),
+        }
     }
 }
 
@@ -550,21 +592,25 @@ fn processor_time() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-fn write_array(array: usize, elements: usize, birth: Birth) {
+fn write_array(array: usize, elements: usize, bytes: usize, birth: Birth) {
     // SAFETY: the array object was just allocated.
     unsafe {
         object::set_header(
             array,
-            Header { kind: Kind::Array, align_bits: 0, bytes: ARRAY_BYTES, slot: birth.slot },
+            Header { kind: Kind::Array, align_bits: 0, bytes, slot: birth.slot },
         );
         object::set_link(array, elements);
     }
 }
 
-/// Writes an array object and its elements; returns the body.
+/// Writes an array object and its elements, each an address and bytes; returns the body.
 #[inline]
-fn join(array: usize, elements: usize, elements_bytes: usize, birth: Birth) -> usize {
-    write_array(array, elements, birth);
+fn join(
+    [array, array_bytes]: [usize; 2],
+    [elements, elements_bytes]: [usize; 2],
+    birth: Birth,
+) -> usize {
+    write_array(array, elements, array_bytes, birth);
     // SAFETY: the elements were just allocated.
     unsafe { object::set_link(elements, array) };
     place(elements, Kind::Elements, elements_bytes, birth)
@@ -592,6 +638,7 @@ impl Collected for V8Heap {
             return Err(self.out_of_memory(Some(birth.size)));
         }
         let body = match self.spec.shape {
+            _ if Self::is_map(&birth) => self.map(birth, world)?,
             Shape::Array => self.array(birth, words, world)?,
             Shape::Plain => self.plain(birth, WORD_BYTES + words * WORD_BYTES, world)?,
             Shape::Recorded => self.plain(birth, words * WORD_BYTES, world)?,
@@ -602,10 +649,16 @@ impl Collected for V8Heap {
     }
 
     #[inline]
-    fn body_bytes(&self, size: usize) -> usize {
-        match self.spec.shape {
-            Shape::Recorded => size.saturating_sub(WORD_BYTES),
-            Shape::Array | Shape::Plain => size,
+    fn body_bytes(&self, birth: &Birth) -> usize {
+        let (size, header_bytes) = match self.spec.shape {
+            Shape::Recorded => (birth.size.saturating_sub(WORD_BYTES), WORD_BYTES),
+            Shape::Plain => (birth.size, WORD_BYTES),
+            Shape::Array => (birth.size, ELEMENTS_HEADER_BYTES),
+        };
+        if Self::is_map(birth) {
+            size.min(self.spec.version.map_bytes - header_bytes)
+        } else {
+            size
         }
     }
 

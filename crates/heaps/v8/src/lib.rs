@@ -10,7 +10,7 @@
 //!   [`spec`]: parameters.
 //! - [`page`], [`object`]: the content of memory; [`own`]: the runtime's own objects;
 //!   [`free_list`], [`space`], [`sweeper`]: old space; [`segregated`]: old space by size classes
-//!   instead.
+//!   instead; [`map_space`]: hidden classes.
 //! - [`new_space`], [`scavenger`], [`worklist`], [`slot_set`], [`remembered`]: the young
 //!   generation; [`mark_compact`]: the full collection, [`pacing`]: when it is due.
 //! - [`heap`]: the heap; [`check`], [`walk`]: its invariants and its parts; [`counts`]: work of
@@ -25,6 +25,7 @@ mod family;
 pub mod free_list;
 pub mod heap;
 mod losses;
+pub mod map_space;
 pub mod mark_compact;
 pub mod new_space;
 pub mod object;

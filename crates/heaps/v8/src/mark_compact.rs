@@ -28,6 +28,7 @@ pub fn run<W: World>(parts: &mut Parts, world: &mut W) -> Result<Work, NoRoom> {
     parts.old.free_linear_area(MAIN);
     let old = &mut parts.old;
     old.spaces[MAIN].free.reset(&mut old.pages);
+    old.maps.begin_collection(&mut old.pages);
     let used_before = parts.used_bytes();
     mark(parts, world, &mut work);
     start_sweeping(parts);
@@ -171,28 +172,13 @@ fn mark_object(parts: &mut Parts, start: usize, work: &mut Work) -> bool {
 /// Releases all empty pages but one and queues the others for sweeping.
 fn start_sweeping(parts: &mut Parts) {
     let old = &mut parts.old;
-    let mut size = 0;
-    let mut kept_empty = false;
-    for page in old.pages.of(&old.spaces[MAIN].list) {
-        if old.pages[page].candidate {
-            continue;
-        }
-        let base = old.pages[page].base_bytes;
-        old.pages[page].live_bytes += base;
-        if old.pages[page].live_bytes == 0 {
-            if kept_empty {
-                let list = &mut old.spaces[MAIN].list;
-                old.pages.unlink(list, page);
-                old.release_page(page);
-                continue;
-            }
-            kept_empty = true;
-        }
-        size += old.pages[page].live_bytes as usize;
-        old.await_sweep(page);
-    }
-    old.spaces[MAIN].size = size;
-    old.sweeper.start(&old.pages);
+    let version = old.version;
+    let OldGeneration { pages, spaces, sweeper, maps, .. } = &mut *old;
+    spaces[MAIN].queue_for_sweeping(pages, sweeper, |pages, page| {
+        pages[page].put_set_aside(&version);
+    });
+    sweeper.start(pages);
+    maps.start_sweeping(pages);
     if let Some(cells) = &mut old.segregated {
         cells.start_sweeping(&mut old.pages);
     }

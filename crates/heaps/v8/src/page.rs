@@ -28,6 +28,8 @@ pub enum Owner {
     Old,
     /// A compaction space: part of old space after the collection.
     Compaction,
+    /// Map space.
+    Map,
     /// Old space by size classes: spans ([`crate::segregated`]).
     Cells,
     /// Large objects, young.

@@ -9,10 +9,11 @@
 //!
 //! Deviation: a page that has both sets counts all its array objects to the set put aside.
 
+use crate::facts::Version;
 use crate::heap::Parts;
 use crate::object::{self, Kind};
 use crate::page::Page;
-use crate::space::{MAIN, OldGeneration};
+use crate::space::MAIN;
 use heaplab_heap::World;
 use std::collections::BTreeSet;
 
@@ -26,14 +27,11 @@ impl Page {
     pub fn merge_sets(&mut self) {
         self.remembered |= std::mem::take(&mut self.set_aside);
     }
-}
 
-impl OldGeneration {
-    /// Puts a page's set aside (`MoveOldToNewRememberedSetForSweeping`).
-    pub fn put_set_aside(&mut self, page: u32) {
-        if !self.version.remembered_sets_stay {
-            let books = &mut self.pages[page];
-            books.set_aside = std::mem::take(&mut books.remembered);
+    /// Puts the set aside (`MoveOldToNewRememberedSetForSweeping`).
+    pub fn put_set_aside(&mut self, version: &Version) {
+        if !version.remembered_sets_stay {
+            self.set_aside = std::mem::take(&mut self.remembered);
         }
     }
 }

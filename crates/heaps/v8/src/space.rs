@@ -8,10 +8,11 @@
 use crate::counts::Counts;
 use crate::facts::{ADOPTED_ENOUGH_BYTES, PAGE_BYTES, Version};
 use crate::free_list::FreeList;
+use crate::map_space::MapSpace;
 use crate::page::{Owner, PageList, Pages};
 use crate::refills::{Found, Log, Refill};
 use crate::segregated::Segregated;
-use crate::strategy::{Condition, PageOrder, Strategy};
+use crate::strategy::{Condition, PageOrder, Step, Strategy};
 use crate::sweeper::Sweeper;
 use heaplab_heap::Origin;
 
@@ -34,13 +35,91 @@ pub struct Space {
 }
 
 impl Space {
-    fn new(categories: usize) -> Space {
+    /// Without a page.
+    pub fn new(categories: usize) -> Space {
         Space { list: PageList::EMPTY, free: FreeList::new(categories), top: 0, limit: 0, size: 0 }
     }
 
     /// Bytes in objects, the runtime's own included.
-    fn used_bytes(&self) -> usize {
+    pub fn used_bytes(&self) -> usize {
         self.size - (self.limit - self.top)
+    }
+
+    /// Makes a node of at least `bytes` bytes the linear area, which is empty; returns the node's
+    /// size.
+    pub fn take_node(
+        &mut self,
+        pages: &mut Pages,
+        strategy: &Strategy,
+        bytes: usize,
+        steps: &[Step],
+    ) -> Option<usize> {
+        let (address, size) = self.free.allocate(pages, strategy, bytes, steps)?;
+        self.size += size;
+        self.top = address;
+        self.limit = address + size;
+        Some(size)
+    }
+
+    /// Returns the rest of the linear area to the free list, and says how many bytes these are.
+    pub fn free_linear_area(&mut self, pages: &mut Pages, strategy: &Strategy) -> usize {
+        let (top, bytes) = (self.top, self.limit - self.top);
+        self.top = 0;
+        self.limit = 0;
+        if bytes > 0 {
+            self.size -= bytes;
+            self.free.free(pages, strategy, top, bytes);
+        }
+        bytes
+    }
+
+    /// Books a swept page of this space by the sweep's figures instead of marking's.
+    pub fn refine(&mut self, pages: &mut Pages, page: u32) {
+        let books = &mut pages[page];
+        self.size -= (books.live_bytes - books.allocated_bytes) as usize;
+        books.live_bytes = 0;
+    }
+
+    /// Adds a new page for `owner`; false: the system, or the reservation, has none.
+    pub fn expand(&mut self, pages: &mut Pages, strategy: &Strategy, owner: Owner) -> bool {
+        let Some(page) = pages.take(owner, strategy.categories()) else { return false };
+        let (start, bytes) = (pages.area(page), pages.area_bytes());
+        pages[page].allocated_bytes = bytes as u32;
+        pages.push_back(&mut self.list, page);
+        self.free.free(pages, strategy, start, bytes);
+        true
+    }
+
+    /// After marking: releases all empty pages but one, and lets the others wait to be swept, each
+    /// after a call of `queued`.
+    pub fn queue_for_sweeping(
+        &mut self,
+        pages: &mut Pages,
+        sweeper: &mut Sweeper,
+        queued: impl Fn(&mut Pages, u32),
+    ) {
+        let mut size = 0;
+        let mut kept_empty = false;
+        for page in pages.of(&self.list) {
+            if pages[page].candidate {
+                continue;
+            }
+            let base = pages[page].base_bytes;
+            pages[page].live_bytes += base;
+            if pages[page].live_bytes == 0 {
+                if kept_empty {
+                    pages.unlink(&mut self.list, page);
+                    self.free.unlink_page(pages, page);
+                    pages.release(page);
+                    continue;
+                }
+                kept_empty = true;
+            }
+            size += pages[page].live_bytes as usize;
+            queued(pages, page);
+            sweeper.add(pages, page);
+        }
+        self.size = size;
     }
 }
 
@@ -57,6 +136,8 @@ pub struct OldGeneration {
     pub spaces: Vec<Space>,
     /// Pages that wait to be swept.
     pub sweeper: Sweeper,
+    /// Hidden classes.
+    pub maps: MapSpace,
     /// Spans instead of the spaces' pages, for a strategy of size classes.
     pub segregated: Option<Segregated>,
     /// Most bytes of old space and old large objects together.
@@ -99,6 +180,7 @@ impl OldGeneration {
             version,
             spaces,
             sweeper: Sweeper::default(),
+            maps: MapSpace::new(version.map_bytes, PageOrder::FullestFirst, false),
             segregated,
             limit_bytes,
             semi_space_bytes,
@@ -277,37 +359,22 @@ impl OldGeneration {
     fn take_node(&mut self, space: usize, bytes: usize, origin: Origin) -> bool {
         self.free_linear_area(space);
         let steps = self.strategy.steps(origin, self.switched);
-        let area = &mut self.spaces[space];
-        let Some((address, size)) =
-            area.free.allocate(&mut self.pages, &self.strategy, bytes, steps)
-        else {
-            return false;
-        };
-        self.taken_bytes += size as u64;
-        area.size += size;
-        area.top = address;
-        area.limit = address + size;
-        true
+        let taken = self.spaces[space].take_node(&mut self.pages, &self.strategy, bytes, steps);
+        self.taken_bytes += taken.unwrap_or(0) as u64;
+        taken.is_some()
     }
 
     /// Returns the rest of the linear area to the free list.
     pub fn free_linear_area(&mut self, space: usize) {
         let area = &mut self.spaces[space];
-        let (top, bytes) = (area.top, area.limit - area.top);
-        area.top = 0;
-        area.limit = 0;
-        if bytes > 0 {
-            self.taken_bytes -= bytes as u64;
-            area.size -= bytes;
-            area.free.free(&mut self.pages, &self.strategy, top, bytes);
-        }
+        self.taken_bytes -= area.free_linear_area(&mut self.pages, &self.strategy) as u64;
     }
 
     /// Adopts swept pages.
     pub(crate) fn adopt(&mut self, space: usize) {
         let mut added = 0;
         while let Some(page) = self.sweeper.swept.pop() {
-            self.refine(page);
+            self.spaces[MAIN].refine(&mut self.pages, page);
             if !self.sweeper.scavenging {
                 self.pages[page].merge_sets();
             }
@@ -326,15 +393,8 @@ impl OldGeneration {
 
     /// Queues a page for sweeping after marking.
     pub fn await_sweep(&mut self, page: u32) {
-        self.put_set_aside(page);
+        self.pages[page].put_set_aside(&self.version);
         self.sweeper.add(&mut self.pages, page);
-    }
-
-    /// Books a swept page by the sweep's figures instead of marking's.
-    fn refine(&mut self, page: u32) {
-        let books = &mut self.pages[page];
-        self.spaces[MAIN].size -= (books.live_bytes - books.allocated_bytes) as usize;
-        books.live_bytes = 0;
     }
 
     /// Adds a page to a space; returns the bytes in the page's nodes.
@@ -364,19 +424,21 @@ impl OldGeneration {
         self.spaces.iter().fold(self.work + swept + spans, |all, space| all + space.free.work)
     }
 
-    /// Committed bytes of old space and of large objects.
+    /// Committed bytes of old space, map space and large objects.
     pub fn committed_bytes(&self) -> usize {
         let pages: usize = self.spaces.iter().map(|space| space.list.length).sum();
-        pages.saturating_sub(self.base.0) * PAGE_BYTES + self.large_bytes + self.span_bytes()
+        let pages = pages.saturating_sub(self.base.0) + self.maps.page_count();
+        pages * PAGE_BYTES + self.large_bytes + self.span_bytes()
     }
 
     /// Whether the limit leaves room for `bytes` more bytes (`Heap::CanExpandOldGeneration`). Two
-    /// sums count: the areas of main-space pages with old large objects; and the whole heap's
-    /// committed bytes, pages of compaction spaces and semi-spaces included. The second limit is
-    /// three semi-spaces higher.
+    /// sums count: the areas of main-space and map pages with old large objects; and the whole
+    /// heap's committed bytes, pages of compaction spaces and semi-spaces included. The second
+    /// limit is three semi-spaces higher.
     pub fn has_room_for(&self, bytes: usize) -> bool {
         let area = self.pages.area_bytes();
-        let capacity = self.spaces[MAIN].list.length * area + self.old_large_bytes;
+        let pages = self.spaces[MAIN].list.length + self.maps.page_count();
+        let capacity = pages * area + self.old_large_bytes;
         // The limit leaves the runtime's pages out; they may be in a compaction space.
         capacity + self.span_bytes() + bytes <= self.limit_bytes + self.base.0 * area
             && self.committed_bytes() + bytes <= self.limit_bytes + self.semi_space_bytes
@@ -387,17 +449,10 @@ impl OldGeneration {
         if !self.has_room_for(self.pages.area_bytes()) {
             return false;
         }
-        let Some(page) = self.pages.take(Owner::Old, self.strategy.categories()) else {
-            return false;
-        };
-        self.work.new_pages += 1;
-        let bytes = self.pages.area_bytes();
-        self.pages[page].allocated_bytes = bytes as u32;
-        self.add_page(space, page);
-        self.spaces[space].size -= bytes;
-        let start = self.pages.area(page);
-        self.spaces[space].free.free(&mut self.pages, &self.strategy, start, bytes);
-        true
+        let owner = if space == MAIN { Owner::Old } else { Owner::Compaction };
+        let added = self.spaces[space].expand(&mut self.pages, &self.strategy, owner);
+        self.work.new_pages += u64::from(added);
+        added
     }
 
     /// Sweeps all waiting pages and adopts them.
@@ -410,6 +465,7 @@ impl OldGeneration {
             self.adopt(MAIN);
             self.sweeper.in_progress = false;
         }
+        self.maps.complete_sweeping(&mut self.pages);
     }
 
     /// After a full collection, for a strategy with a page order: sweeps everything and links the

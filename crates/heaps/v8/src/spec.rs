@@ -2,7 +2,7 @@
 
 use crate::facts::{PAGE_BYTES, SEMI_SPACE_BYTES, VERSIONS, Version};
 use crate::own::{self, OwnPage};
-use crate::strategy::{self, Strategy};
+use crate::strategy::{self, PageOrder, Strategy};
 use crate::{described, documented};
 use heaplab_heap::Parameter;
 use heaplab_heap::parameter::bytes;
@@ -62,6 +62,10 @@ pub struct Spec {
     pub free_percents: Vec<u32>,
     /// Reports free blocks by category at each full collection.
     pub categories: bool,
+    /// The first map after a full collection finds all pages swept.
+    pub swept_whole: bool,
+    /// Order of map space's pages once sweeping is complete.
+    pub map_order: PageOrder,
     /// Parameters as given.
     given: Vec<(String, String)>,
 }
@@ -106,7 +110,7 @@ const BASE_BYTES_MAX: u64 = 16 << 20;
 const TASKS_MAX: usize = 8;
 
 /// Parameters, in the order of the command line's list.
-pub const PARAMETERS: [Parameter; 12] = [
+pub const PARAMETERS: [Parameter; 14] = [
     Parameter {
         name: "version",
         takes: "7.8, 7.9, 8.1 or 8.4",
@@ -174,6 +178,18 @@ pub const PARAMETERS: [Parameter; 12] = [
         help: "report the free blocks of each category at each full collection",
     },
     Parameter {
+        name: "sweeping",
+        takes: "lazy or whole",
+        default: "lazy",
+        help: "lazy: a page at a time where memory is needed; whole: the first hidden class after a full collection finds all pages swept, as V8's sweeper threads leave them",
+    },
+    Parameter {
+        name: "maps",
+        takes: "fullest-first, linked-last or emptiest-first",
+        default: "fullest-first",
+        help: "order in which map space's pages serve hidden classes once sweeping is complete",
+    },
+    Parameter {
         name: "limit",
         takes: "bytes",
         default: "64g",
@@ -198,6 +214,8 @@ impl Default for Spec {
             overhead_percent: None,
             free_percents: Vec::new(),
             categories: false,
+            swept_whole: false,
+            map_order: PageOrder::FullestFirst,
             own_collections: false,
             given: Vec::new(),
         }
@@ -362,6 +380,24 @@ impl Spec {
                 self.categories =
                     value.parse().map_err(|_| wrong("categories", "true or false"))?;
             }
+            "sweeping" => {
+                self.swept_whole = match value {
+                    "lazy" => false,
+                    "whole" => true,
+                    _ => return Err(wrong("sweeping", "lazy or whole")),
+                }
+            }
+            "maps" => {
+                self.map_order = match value {
+                    "fullest-first" => PageOrder::FullestFirst,
+                    "linked-last" => PageOrder::LinkedLast,
+                    "emptiest-first" => PageOrder::EmptiestFirst,
+                    _ => {
+                        let names = "fullest-first, linked-last or emptiest-first";
+                        return Err(wrong("maps", names));
+                    }
+                }
+            }
             "limit" => {
                 let size = bytes(value).and_then(|size| usize::try_from(size).ok());
                 self.limit_bytes = size
@@ -455,6 +491,10 @@ mod tests {
         assert!(Spec::parse("base=261864,version=7.8").is_ok());
         let error_of_area = error("base=24r+261864,version=7.9");
         assert!(error_of_area.contains("at most 261856 live bytes a page"), "{error_of_area}");
+        let spec = Spec::parse("sweeping=whole,maps=emptiest-first").unwrap();
+        assert_eq!((spec.swept_whole, spec.map_order), (true, PageOrder::EmptiestFirst));
+        assert!(error("sweeping=eager").contains("expected lazy or whole"));
+        assert!(error("maps=full").contains("expected fullest-first, linked-last or"));
         assert!(error("base=0").contains("joined by +"));
         assert!(error("gc=own,every=5").contains("every forces collections"));
         assert!(error("size=1").starts_with("v8: parameter: expected version, file, compact"));

@@ -34,11 +34,16 @@ impl Sweeper {
         self.waiting.push(page);
     }
 
-    /// Begins sweeping the waiting pages.
+    /// Begins sweeping the waiting pages, the emptiest first.
     pub fn start(&mut self, pages: &Pages) {
+        self.start_unsorted();
+        sort::sort(&mut self.waiting, |a, b| pages[*a].live_bytes > pages[*b].live_bytes);
+    }
+
+    /// Begins sweeping the waiting pages, the last one first.
+    pub fn start_unsorted(&mut self) {
         self.in_progress = true;
         self.wasted = 0;
-        sort::sort(&mut self.waiting, |a, b| pages[*a].live_bytes > pages[*b].live_bytes);
     }
 
     /// Takes out pages with a remembered set for the time of a scavenge

@@ -16,6 +16,14 @@ pub fn parts(heap: &V8Heap) -> Vec<Part> {
         page_parts(all, page, &mut out);
     }
     spans(all, &mut out);
+    let maps = all.old.maps.own_pages(pages);
+    if !maps.is_empty() {
+        out.push(Part::group(0, Role::Group, "map space"));
+    }
+    for page in maps {
+        chunk(pages, page, PAGE_BYTES, &mut out);
+        page_parts(all, page, &mut out);
+    }
     out.push(Part::group(0, Role::Group, "new space"));
     for (list, used) in [(&all.new.to.list, true), (&all.new.from.list, false)] {
         let filled = if used { all.new.used_pages(pages) } else { Vec::new() };
@@ -92,7 +100,10 @@ impl V8Heap {
         debug_assert_eq!(PAGE_BYTES % SYSTEM_PAGE_BYTES, 0);
         let owned = |page: &crate::page::Page| {
             page.base_bytes == 0
-                && matches!(page.owner, Owner::To | Owner::From | Owner::Old | Owner::Compaction)
+                && matches!(
+                    page.owner,
+                    Owner::To | Owner::From | Owner::Old | Owner::Compaction | Owner::Map
+                )
         };
         let pages = self.parts.old.pages.iter().filter(|(_, page)| owned(page)).count();
         let spans = self.parts.old.segregated.as_ref().map_or(0, |cells| cells.committed_bytes());

@@ -26,6 +26,7 @@ fn in_go(program: &std::path::Path, steps: &[Step]) -> Lines {
     for step in steps {
         let (slot, bytes) = match *step {
             Step::Birth(slot, words) => (slot as i32, bytes(words)),
+            Step::Map(_) => panic!("Go has no hidden classes"),
             Step::Death(slot) => (slot as i32, 0),
             Step::Collect => (-1, 0),
         };

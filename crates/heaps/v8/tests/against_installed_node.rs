@@ -10,8 +10,8 @@ mod shapes;
 
 use heaplab_v8::facts;
 use installed::have;
-use oracle::{Setting, blocks, equal, line, waste};
-use shapes::{Length, SHAPES, workload};
+use oracle::{Setting, blocks, equal, line, map_line, waste};
+use shapes::{Length, MAP_SHAPES, SHAPES, workload};
 
 #[test]
 fn old_space_is_equal_to_the_byte_in_each_version() {
@@ -28,7 +28,8 @@ fn old_space_is_equal_to_the_byte_in_each_version() {
         for (shape, strategy, compact) in never.chain(arrays).chain(always) {
             let length = Length { births: 15_000, every: 5_000, seed: 37 };
             let steps = workload(shape, length);
-            let setting = Setting { node, compact, strategy, gc: "forced", limit_mb: 0 };
+            let setting =
+                Setting { node, compact, strategy, gc: "forced", limit_mb: 0, sweeping: "lazy" };
             let ran = setting.real(&steps).unwrap();
             let ours = setting.ours(&steps, &ran);
             let real = ran.run.collections;
@@ -44,6 +45,34 @@ fn old_space_is_equal_to_the_byte_in_each_version() {
     }
 }
 
+/// Map space too, with maps alone and among arrays; swept a page at a time, and whole, where the
+/// fullest pages come first.
+#[test]
+fn map_space_is_equal_to_the_byte_in_each_version() {
+    for node in facts::VERSIONS.map(|version| version.node) {
+        if !have(node) {
+            continue;
+        }
+        let ways = [("lazy", "never"), ("whole", "never"), ("whole", "always")];
+        for shape in MAP_SHAPES {
+            let steps = workload(shape, Length { births: 40_000, every: 8_000, seed: 61 });
+            for (sweeping, compact) in ways {
+                let setting =
+                    Setting { node, compact, strategy: 5, gc: "forced", limit_mb: 0, sweeping };
+                let ran = setting.real(&steps).unwrap();
+                let ours = setting.ours(&steps, &ran);
+                let real = ran.run.collections;
+                assert_eq!((real.len(), ours.len()), (5, 5));
+                for (real, ours) in real.iter().zip(&ours) {
+                    assert_eq!(map_line(ours), map_line(real), "{shape} {setting:?}");
+                    assert!(equal(real, ours), "{shape} {setting:?}");
+                }
+                assert!(map_line(&real[4])[1][1] > 0, "{real:?}");
+            }
+        }
+    }
+}
+
 /// Without a limit there are scavenges alone. Close to a limit full collections come at the same
 /// births too; this heap counts Node's own objects against the limit as V8 does.
 #[test]
@@ -55,7 +84,14 @@ fn collections_of_its_own_are_those_of_each_version() {
         for (births, limit_mb, fulls) in [(20_000, 0, 0), (80_000, 20, 5)] {
             let steps = workload("mixed", Length { births, every: 700_000, seed: 41 });
             for strategy in [0, 5] {
-                let setting = Setting { node, compact: "never", strategy, gc: "own", limit_mb };
+                let setting = Setting {
+                    node,
+                    compact: "never",
+                    strategy,
+                    gc: "own",
+                    limit_mb,
+                    sweeping: "lazy",
+                };
                 let ran = setting.real(&steps).unwrap();
                 let ours = setting.ours(&steps, &ran);
                 let mut real = ran.run.collections;

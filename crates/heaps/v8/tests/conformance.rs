@@ -3,12 +3,12 @@
 use heaplab_heap::Ask;
 use heaplab_heap::collected_conformance::{Operation, drive, operations, pseudo_random};
 use heaplab_heap::witness::{Objects, Witness, check_after_full};
-use heaplab_heap::{Birth, Collected, Origin};
+use heaplab_heap::{Birth, Collected, Origin, Place};
 use heaplab_v8::own::OwnPage;
 use heaplab_v8::{Spec, V8Heap};
 use proptest::prelude::*;
 
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 15] = [
     "legacy,version=7.9,compact=never,semi_space=512k",
     "fast-alloc,version=8.1,compact=never,semi_space=512k",
     "many,version=7.8,compact=always,semi_space=512k",
@@ -19,6 +19,8 @@ const NAMES: [&str; 13] = [
     "many-origin,shape=plain,compact=never",
     "many,limit=8m,semi_space=512k",
     "many-origin,tasks=3,semi_space=512k",
+    "many,sweeping=whole,maps=emptiest-first,compact=always,semi_space=512k",
+    "many-origin,sweeping=whole,limit=8m,semi_space=512k,version=8.1",
     "segregated,semi_space=512k",
     "segregated,shape=plain,limit=16m,semi_space=512k,tasks=8",
     "segregated-4k,semi_space=512k,version=8.4",
@@ -64,7 +66,7 @@ fn every_strategy_survives_in_every_mode() {
 /// Found by fuzzing.
 #[test]
 fn new_space_begins_where_nothing_lies() {
-    let born = |slot, size| Operation::Allocate { slot, size, old: false };
+    let born = |slot, size| Operation::Allocate { slot, size, place: Place::Any };
     let list = [
         born(34, 25_970),
         Operation::Collect(Ask::Minor),
@@ -86,7 +88,7 @@ fn new_space_begins_where_nothing_lies() {
 /// slot holds another object.
 #[test]
 fn what_died_moves_without_the_slot() {
-    let born = |slot, size| Operation::Allocate { slot, size, old: false };
+    let born = |slot, size| Operation::Allocate { slot, size, place: Place::Any };
     let mut list = vec![born(15, 131_052), born(14, 131_042), born(4, 131_033)];
     for then in [born(4, 27), Operation::Die(4)] {
         list.extend([then, Operation::Collect(Ask::Minor)]);
@@ -101,11 +103,11 @@ fn what_died_moves_without_the_slot() {
 /// swept, and nothing on them is lost.
 #[test]
 fn pages_that_cannot_be_emptied_stay() {
-    let born = |slot, size, old| Operation::Allocate { slot, size, old };
-    let mut list: Vec<Operation> = (0..28).map(|slot| born(slot, 100_000, true)).collect();
+    let born = |slot, size, place| Operation::Allocate { slot, size, place };
+    let mut list: Vec<Operation> = (0..28).map(|slot| born(slot, 100_000, Place::Old)).collect();
     list.extend((0..28).filter(|slot| slot % 4 != 0).map(Operation::Die));
     list.push(Operation::Collect(Ask::Full));
-    list.extend((28..60).map(|slot| born(slot, 3_000, true)));
+    list.extend((28..60).map(|slot| born(slot, 3_000, Place::Old)));
     list.push(Operation::Collect(Ask::Full));
     for shape in ["array", "plain"] {
         let name = format!("many,shape={shape},compact=always,limit=4m,semi_space=512k");
@@ -126,7 +128,8 @@ fn a_small_heap_on_a_base_with_holes_is_sound() {
         spec.base = Some(vec![OwnPage { objects, live_bytes, ..OwnPage::default() }]);
         let mut heap = V8Heap::new(spec).unwrap();
         let mut world = Witness::new(1);
-        let birth = Birth { slot: 0, size: 64, align: 1, origin: Origin::Generated, old: false };
+        let birth =
+            Birth { slot: 0, size: 64, align: 1, origin: Origin::Generated, place: Place::Any };
         let address = heap.allocate(birth, &mut world).unwrap();
         world.born(0, address, birth.size);
         heap.stored(0, None, Some(address));
@@ -145,8 +148,13 @@ fn a_limit_below_what_lives_is_told_with_what_lives() {
         let mut world = Witness::new(60);
         let mut born_bytes = 0;
         let refused = (0..60).find_map(|slot| {
-            let birth =
-                Birth { slot, size: 100_000, align: 1, origin: Origin::Generated, old: false };
+            let birth = Birth {
+                slot,
+                size: 100_000,
+                align: 1,
+                origin: Origin::Generated,
+                place: Place::Any,
+            };
             match heap.allocate(birth, &mut world) {
                 Err(error) => Some(error),
                 Ok(address) => {

@@ -1,7 +1,7 @@
 //! The figures that a study reads from a heap: work by source, and the order of pages.
 
 use heaplab_heap::witness::{Objects, Witness};
-use heaplab_heap::{Ask, Birth, Collected, Origin, World};
+use heaplab_heap::{Ask, Birth, Collected, Origin, Place, World};
 use heaplab_v8::page::NONE;
 use heaplab_v8::space::MAIN;
 use heaplab_v8::{Spec, V8Heap};
@@ -22,7 +22,8 @@ fn run(name: &str) -> V8Heap {
                 continue;
             }
             let size = 400 + (nth % 3) as usize * 200;
-            let birth = Birth { slot, size, align: 1, origin: Origin::Generated, old: false };
+            let birth =
+                Birth { slot, size, align: 1, origin: Origin::Generated, place: Place::Any };
             let address = heap.allocate(birth, &mut world).unwrap();
             let before = world.object(slot).map(|object| object.address);
             world.born(slot, address, size);

@@ -54,4 +54,4 @@ pub const OPS: [&str; Op::ALL.len()] = [
 pub const FAMILIES: [&str; 5] = ["malloc", "aligned", "new", "managed", "arena"];
 
 /// Each origin's name, in the order of its number.
-pub const ORIGINS: [&str; 3] = ["normal", "marshalled", "custom"];
+pub const ORIGINS: [&str; 4] = ["normal", "marshalled", "custom", "hidden_class"];

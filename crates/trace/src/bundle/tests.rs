@@ -132,7 +132,7 @@ fn step() -> impl Strategy<Value = (Event, prop::sample::Index)> {
                 op: Op::from_number(op).unwrap(),
                 flags: Flags(flags),
                 family: Family::from_number((small % 5) as u8).unwrap(),
-                origin: Origin::from_number((small % 3) as u8).unwrap(),
+                origin: Origin::from_number((small % 4) as u8).unwrap(),
                 align_log2: align_log2 * u8::from(small % 2 == 0),
                 process,
                 thread: process,

@@ -5,7 +5,9 @@ use super::{ImportOptions, Imported};
 use crate::bundle::Meta;
 use crate::program::SIZE_MAX;
 use crate::tables::{Arena, Mark, Process, StackNode, Tables, Thread};
-use crate::{Event, EventSink, FREED_BY_PROGRAM, Family, Flags, ObjectId, Op, StackId, TraceError};
+use crate::{
+    Event, EventSink, FREED_BY_PROGRAM, Family, Flags, ObjectId, Op, Origin, StackId, TraceError,
+};
 use hashbrown::HashMap;
 use heaplab_text::words::so_many;
 use xxhash_rust::xxh3::Xxh3DefaultBuilder;
@@ -42,6 +44,8 @@ pub struct Request {
     pub zeroed: bool,
     /// Born in the old generation.
     pub old: bool,
+    /// The hidden class of other objects.
+    pub hidden_class: bool,
     /// Row of `stacks`.
     pub stack: StackId,
     /// Its address, if known.
@@ -337,6 +341,7 @@ fn request_event(who: Who, request: Request) -> Event {
         },
         process: who.process,
         thread: who.thread,
+        origin: if request.hidden_class { Origin::HiddenClass } else { Origin::Normal },
         stack: request.stack,
         size: request.size,
         address: request.address,

@@ -77,6 +77,7 @@ pub fn import<R: BufRead, S: EventSink>(
         match kind {
             BIRTH | BIRTH_OLD => {
                 let origin = u8::try_from(source).ok().and_then(Origin::from_number);
+                let origin = origin.filter(|origin| *origin != Origin::HiddenClass);
                 let origin =
                     origin.ok_or_else(|| bytes.malformed("source 0 to 2", source.to_string()))?;
                 if value > WORDS_MAX {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::bundle::{Bundle, BundleWriter, Selection};
 use crate::order::OrderChecker;
-use crate::{Event, EventSource, FREED_BY_PROGRAM, Flags, NOTICED_AT_COLLECTION, Op};
+use crate::{Event, EventSource, FREED_BY_PROGRAM, Flags, NOTICED_AT_COLLECTION, Op, Origin};
 use proptest::prelude::*;
 use std::io::Write;
 use std::path::Path;
@@ -57,7 +57,7 @@ fn a_recording_as_text_goes_through_a_bundle_and_back() {
     assert!(text == unpacked(GIT));
 }
 
-const COLLECTED: &str = "# heap-replay-text 1\n# death-rule: noticed at a collection\na 24 - 1\nA 4096 - 1\np 2 1\ngc 1\nf 1 1\ngc-young 1\ntrim 1\n";
+const COLLECTED: &str = "# heap-replay-text 1\n# death-rule: noticed at a collection\na 24 - 1\nA 4096 - 1\np 2 1\ngc 1\nf 1 1\ngc-young 1\ntrim 1\nh 80 - 1\n";
 
 #[test]
 fn the_example_of_the_document_is_read() {
@@ -75,16 +75,18 @@ fn text_has_what_collected_heaps_need() {
     assert_eq!(done.meta.death_rule, NOTICED_AT_COLLECTION);
     let ops: Vec<_> = events
         .iter()
-        .map(|event| (event.op, event.object, event.has(Flags::DIRECT_TO_OLD)))
+        .map(|event| (event.op, event.object, event.has(Flags::DIRECT_TO_OLD), event.origin))
         .collect();
+    let normal = Origin::Normal;
     let expected = [
-        (Op::Alloc, 0, false),
-        (Op::Alloc, 1, true),
-        (Op::Promote, 0, false),
-        (Op::Collect, 0, false),
-        (Op::Free, 1, false),
-        (Op::CollectYoung, 0, false),
-        (Op::Trim, 0, false),
+        (Op::Alloc, 0, false, normal),
+        (Op::Alloc, 1, true, normal),
+        (Op::Promote, 0, false, normal),
+        (Op::Collect, 0, false, normal),
+        (Op::Free, 1, false, normal),
+        (Op::CollectYoung, 0, false, normal),
+        (Op::Trim, 0, false, normal),
+        (Op::Alloc, 2, false, Origin::HiddenClass),
     ];
     assert_eq!(ops, expected);
     let mut back = TextWriter::new(Vec::new(), "back", vec![1], &done.meta.death_rule).unwrap();

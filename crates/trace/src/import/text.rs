@@ -6,11 +6,11 @@
 //! object got its present number, so no address names anything. Stacks and threads are opaque
 //! numbers. Source: the header of the recordings in that format.
 //!
-//! Collected heaps need four more lines, each with a thread or without: `gc` (the program forces a
-//! full collection), `gc-young` (one of the young generation), `trim` (the heap is to give memory
-//! back) and `p back` (the recorded heap promoted the object). `A size stack tid` is `a` for an
-//! object born in the old generation. A comment `# death-rule: RULE` in the head names one of the
-//! bundles' death rules.
+//! Collected heaps need more lines. Four have a thread or none: `gc` (the program forces a full
+//! collection), `gc-young` (one of the young generation), `trim` (the heap is to give memory back)
+//! and `p back` (the recorded heap promoted the object). `A size stack tid` is `a` for an object
+//! born in the old generation, `h size stack tid` for the hidden class of other objects (V8: a
+//! map). A comment `# death-rule: RULE` in the head names one of the bundles' death rules.
 //!
 //! Deviation: `-` stands for a missing stack, both written and read.
 
@@ -19,7 +19,7 @@ use super::import_state::{Book, Request};
 use super::lines::{Line, Lines, decimal};
 use crate::tables::{Frame, StackNode};
 use crate::{BY_REACHABILITY, FREED_BY_PROGRAM, NOTICED_AT_COLLECTION};
-use crate::{Event, EventSink, Family, Flags, NO_STACK, ObjectId, Op, StackId, TraceError};
+use crate::{Event, EventSink, Family, Flags, NO_STACK, ObjectId, Op, Origin, StackId, TraceError};
 use hashbrown::HashMap;
 use std::io::{BufRead, Write};
 
@@ -71,10 +71,10 @@ pub fn import<R: BufRead, S: EventSink>(
             }
             continue;
         }
-        if !matches!(kind, b"a" | b"A" | b"c" | b"m" | b"r") {
-            return Err(
-                line.wrong("a line of heap-replay-text: a, A, c, m, r, f, p, gc, gc-young or trim")
-            );
+        if !matches!(kind, b"a" | b"A" | b"h" | b"c" | b"m" | b"r") {
+            return Err(line.wrong(
+                "a line of heap-replay-text: a, A, h, c, m, r, f, p, gc, gc-young or trim",
+            ));
         }
         let size = line.decimal("a size")?;
         let stack = stack(&mut line, &mut stacks, &mut book)?;
@@ -82,8 +82,15 @@ pub fn import<R: BufRead, S: EventSink>(
         line.end()?;
         aligned += u64::from(kind == b"m");
         let alignment = if kind == b"m" { ASSUMED_ALIGNMENT } else { 0 };
-        let request =
-            Request { size, alignment, zeroed: kind == b"c", old: kind == b"A", stack, address: 0 };
+        let request = Request {
+            size,
+            alignment,
+            zeroed: kind == b"c",
+            old: kind == b"A",
+            hidden_class: kind == b"h",
+            stack,
+            address: 0,
+        };
         let who = book.who(0, tid);
         numbers += 1;
         match back {
@@ -226,6 +233,7 @@ impl<W: Write> TextWriter<W> {
                     ASKED.iter().find(|(_, op)| *op == event.op).map_or(&b""[..], |(word, _)| word);
                 return writeln!(self.out, "{} {tid}", word.escape_ascii());
             }
+            (Op::Alloc, _, true) if event.origin == Origin::HiddenClass => "h",
             (Op::Alloc, _, true) if event.has(Flags::DIRECT_TO_OLD) => "A",
             (Op::Alloc, _, true) if event.has(Flags::ZEROED) => "c",
             (Op::Alloc, Family::Aligned, true) => "m",

@@ -242,10 +242,12 @@ impl Compiler {
             return Err(TraceError::Order { path: origin.into(), row, what });
         }
         self.members.born(region, event.object, |object| self.live.contains_key(&object));
-        if event.has(Flags::DIRECT_TO_OLD) {
-            encoding::encode(&mut self.words, Step::Managed(Managed::NextOld));
-        }
-        self.facts.old_births += u64::from(event.has(Flags::DIRECT_TO_OLD));
+        let place = match event.origin {
+            Origin::HiddenClass => Some(Managed::NextHiddenClass),
+            _ => event.has(Flags::DIRECT_TO_OLD).then_some(Managed::NextOld),
+        };
+        place.into_iter().for_each(|next| encoding::encode(&mut self.words, Step::Managed(next)));
+        self.facts.old_births += u64::from(place == Some(Managed::NextOld));
         self.facts.aligned_births += u64::from(event.align_log2 > WORD_LOG2);
         let (size, align_log2, zeroed) = (event.size, event.align_log2, event.has(Flags::ZEROED));
         encoding::encode_request(

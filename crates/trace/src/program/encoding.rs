@@ -35,6 +35,7 @@ const MANAGED_COLLECT: u32 = 0;
 const MANAGED_COLLECT_YOUNG: u32 = 1;
 const MANAGED_TRIM: u32 = 2;
 const MANAGED_NEXT_OLD: u32 = 3;
+const MANAGED_NEXT_HIDDEN_CLASS: u32 = 4;
 const MANAGED_RELEASE: u32 = 5;
 const MANAGED_REFERENCE: u32 = 6;
 /// No slot: the field is cleared.
@@ -113,6 +114,8 @@ pub enum Managed {
     Trim,
     /// The next birth is in the old generation.
     NextOld,
+    /// The next birth is a hidden class.
+    NextHiddenClass,
     /// The program lets go of the object in `slot`, which lives on while others refer to it. The
     /// slot is not reused.
     Release {
@@ -272,6 +275,7 @@ fn decode_managed(words: &[u32], here: usize, kind: u32) -> Result<(Managed, usi
         MANAGED_COLLECT_YOUNG => (Managed::CollectYoung, 1),
         MANAGED_TRIM => (Managed::Trim, 1),
         MANAGED_NEXT_OLD => (Managed::NextOld, 1),
+        MANAGED_NEXT_HIDDEN_CLASS => (Managed::NextHiddenClass, 1),
         MANAGED_RELEASE => (Managed::Release { slot: word(words, here + 1)? }, 2),
         MANAGED_REFERENCE => {
             let (from, field, to) =
@@ -350,6 +354,7 @@ fn encode_managed(words: &mut Vec<u32>, managed: Managed) {
         Managed::CollectYoung => words.push(control(MANAGED_COLLECT_YOUNG)),
         Managed::Trim => words.push(control(MANAGED_TRIM)),
         Managed::NextOld => words.push(control(MANAGED_NEXT_OLD)),
+        Managed::NextHiddenClass => words.push(control(MANAGED_NEXT_HIDDEN_CLASS)),
         Managed::Release { slot } => words.extend([control(MANAGED_RELEASE), slot]),
         Managed::Reference { from, field, to } => {
             words.extend([control(MANAGED_REFERENCE), from, field, to.unwrap_or(NO_SLOT)])

@@ -3,7 +3,7 @@
 use super::*;
 use crate::source::Slice;
 use crate::tables::{ChunkEvent, Mark, OpName, Tables};
-use crate::{Event, Flags, Op, TraceError};
+use crate::{Event, Flags, Op, Origin, TraceError};
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::io::Cursor;
@@ -83,19 +83,41 @@ fn interpret(program: &Program) -> Vec<Event> {
     events
 }
 
-/// The event of an instruction for heaps that collect. `NextOld` is part of the birth behind it.
+/// The event of an instruction for heaps that collect. A place is part of the birth behind it.
 fn managed_event(managed: Managed, slots: &HashMap<u32, u64>, base: Event) -> Option<Event> {
     Some(match managed {
         Managed::Collect => Event { op: Op::Collect, ..base },
         Managed::CollectYoung => Event { op: Op::CollectYoung, ..base },
         Managed::Trim => Event { op: Op::Trim, ..base },
-        Managed::NextOld => return None,
+        Managed::NextOld | Managed::NextHiddenClass => return None,
         Managed::Release { slot } => Event { op: Op::Free, object: slots[&slot], ..base },
         Managed::Reference { from, field, to } => {
             let target = to.map_or(u64::MAX, |to| slots[&to]);
             Event { op: Op::Reference, object: slots[&from], field, target, ..base }
         }
     })
+}
+
+#[test]
+fn a_birth_keeps_its_place() {
+    let birth =
+        |object, origin, flags| Event { object, size: 80, origin, flags, ..Event::default() };
+    let old = Flags::DIRECT_TO_OLD;
+    let events = [
+        birth(0, Origin::HiddenClass, Flags::default()),
+        birth(1, Origin::Normal, old),
+        birth(2, Origin::HiddenClass, old),
+        birth(3, Origin::Normal, Flags::default()),
+    ];
+    let program = program(&events);
+    let steps: Vec<Step> = program.steps().map(|step| step.unwrap().1).collect();
+    let next = |at: usize| match steps[at] {
+        Step::Managed(managed) => Some(managed),
+        _ => None,
+    };
+    let (class, old) = (Some(Managed::NextHiddenClass), Some(Managed::NextOld));
+    assert_eq!([0, 1, 2, 3, 4, 5, 6].map(next), [class, None, old, None, class, None, None]);
+    assert_eq!((program.facts().old_births, program.facts().objects), (1, 4));
 }
 
 /// A legal workload from arbitrary choices: (what, which, size, alignment, thread).

@@ -1,7 +1,7 @@
 //! Workloads of several shapes, and a comparison of both heaps on one.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
-use heaplab_heap::{Ask, Birth, Collected, Object, Origin, World};
+use heaplab_heap::{Ask, Birth, Collected, Object, Origin, Place, World};
 use heaplab_ocaml::spec::Spec;
 use heaplab_ocaml::{Counters, OCaml, Phase, Slice};
 use heaplab_ocamlrt::{Driver, Report, Step};
@@ -143,7 +143,8 @@ pub fn run(heap: &mut OCaml, slots: u32, steps: &[Step]) -> Vec<(Counters, u64)>
     for step in steps {
         match *step {
             Step::Birth { slot, size } => {
-                let birth = Birth { slot, size, align: 1, origin: Origin::Generated, old: false };
+                let birth =
+                    Birth { slot, size, align: 1, origin: Origin::Generated, place: Place::Any };
                 let address = heap.allocate(birth, &mut table).expect("there is memory");
                 // SAFETY: the heap has just given these bytes.
                 unsafe { address.cast::<u64>().write(u64::from(slot) << 1 | 1) };

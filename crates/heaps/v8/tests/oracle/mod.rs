@@ -2,7 +2,7 @@
 
 use super::shapes::{self, Step};
 use heaplab_heap::{Ask, Collected, Collection, FreeBlocks, SpaceState};
-use heaplab_node::{NodeError, Run};
+use heaplab_node::{NodeError, Run, Table};
 use heaplab_v8::{Spec, V8Heap, facts, own, strategy};
 use std::sync::{Mutex, PoisonError};
 
@@ -12,6 +12,14 @@ pub type Line = [[u64; 3]; 2];
 /// The line of a collection.
 pub fn line(one: &Collection) -> Line {
     [one.before, one.after]
+        .map(|state| [state.committed_bytes, state.used_bytes, state.available_bytes])
+}
+
+/// The line of map space.
+pub fn map_line(one: &Collection) -> Line {
+    let spaces = one.spaces.iter().find(|space| ["map", "map_space"].contains(&&*space.name));
+    let spaces = spaces.cloned().unwrap_or_default();
+    [spaces.before, spaces.after]
         .map(|state| [state.committed_bytes, state.used_bytes, state.available_bytes])
 }
 
@@ -28,6 +36,8 @@ pub struct Setting<'a> {
     pub gc: &'a str,
     /// Most megabytes of the old generation, Node's own objects included; 0: each side's default.
     pub limit_mb: usize,
+    /// `lazy` or `whole`.
+    pub sweeping: &'a str,
 }
 
 /// Bytes of a page of code beside its area (`MemoryChunkLayout`): its header and two guards, in
@@ -37,19 +47,23 @@ const CODE_PAGE_REST_BYTES: u64 = 3 * 4096;
 /// Slots that each workload has at least, so that Node's own objects are the same for most.
 const SLOTS_MIN: u32 = 20_000;
 
-/// Node's own objects by spec and number of slots, on which alone they depend: to look at them
-/// takes a run of Node.
-static OWN: Mutex<Vec<(heaplab_node::Spec, u32, heaplab_node::own::Own)>> = Mutex::new(Vec::new());
+/// Node's own objects by spec and table, on which alone they depend: to look at them takes a run of
+/// Node.
+static OWN: Mutex<Vec<(heaplab_node::Spec, Table, heaplab_node::own::Own)>> =
+    Mutex::new(Vec::new());
 
-fn own_objects(spec: &heaplab_node::Spec, slots: u32) -> Result<heaplab_node::own::Own, NodeError> {
+fn own_objects(
+    spec: &heaplab_node::Spec,
+    table: Table,
+) -> Result<heaplab_node::own::Own, NodeError> {
     let known = || OWN.lock().unwrap_or_else(PoisonError::into_inner);
     let found =
-        known().iter().find(|one| (&one.0, one.1) == (spec, slots)).map(|one| one.2.clone());
+        known().iter().find(|one| (&one.0, one.1) == (spec, table)).map(|one| one.2.clone());
     if let Some(own) = found {
         return Ok(own);
     }
-    let own = heaplab_node::own::objects(spec, slots)?;
-    known().push((spec.clone(), slots, own.clone()));
+    let own = heaplab_node::own::objects(spec, table)?;
+    known().push((spec.clone(), table, own.clone()));
     Ok(own)
 }
 
@@ -72,13 +86,15 @@ impl Setting<'_> {
     /// The run in the real Node.
     pub fn real(&self, steps: &[Step]) -> Result<Real, NodeError> {
         let (spec, slots) = (self.spec(), shapes::slots(steps).max(SLOTS_MIN));
-        let own = own_objects(&spec, slots)?;
+        let hidden_classes = steps.iter().any(|step| matches!(step, Step::Map(_)));
+        let own = own_objects(&spec, Table { slots, hidden_classes })?;
         let run = heaplab_node::run(&spec, slots, &mut |visit| {
             steps.iter().try_for_each(|step| {
                 visit(match *step {
                     Step::Birth(slot, words) => {
                         heaplab_node::Step::Birth { slot, size: u64::from(words) * 8 }
                     }
+                    Step::Map(slot) => heaplab_node::Step::HiddenClass { slot, size: 64 },
                     Step::Death(slot) => heaplab_node::Step::Death { slot },
                     Step::Collect => heaplab_node::Step::Collect(Ask::Full),
                 })
@@ -88,9 +104,10 @@ impl Setting<'_> {
     }
 
     fn spec(&self) -> heaplab_node::Spec {
-        let Setting { node, compact, strategy, gc, limit_mb } = self;
+        let Setting { node, compact, strategy, gc, limit_mb, sweeping } = self;
         let mut text =
-            format!("version={node},strategy={strategy},compact={compact},categories=true,gc={gc}");
+            format!("version={node},strategy={strategy},compact={compact},categories=true");
+        text += &format!(",gc={gc},sweeping={sweeping}");
         if *limit_mb > 0 {
             text += &format!(",limit={limit_mb}m");
         }
@@ -104,7 +121,7 @@ impl Setting<'_> {
         let version = version.expect("a version that this heap has");
         let strategy = &strategy::released()[self.strategy].name;
         let text = format!("{strategy},version={},compact={}", version.name, self.compact);
-        let text = format!("{text},gc={},categories=true", self.gc);
+        let text = format!("{text},gc={},sweeping={},categories=true", self.gc, self.sweeping);
         let mut spec = Spec::parse(&text).expect("a spec of this heap");
         // V8 names no percentage if no page is that free: a value over 100 stands for it.
         spec.free_percents = real.run.thresholds.iter().map(|one| one.unwrap_or(101)).collect();
@@ -160,6 +177,8 @@ pub fn waste(one: &Collection) -> Option<u64> {
 pub fn equal(real: &Collection, ours: &Collection) -> bool {
     (&real.kind, real.births) == (&ours.kind, ours.births)
         && line(real) == line(ours)
+        && map_line(real) == map_line(ours)
         && blocks(real) == blocks(ours)
-        && (real.cause != "forced" || waste(real) == waste(ours))
+        // V8's figure of waste covers map space too.
+        && (real.cause != "forced" || waste(real) == waste(ours) || map_line(ours) != Line::default())
 }

@@ -1,6 +1,6 @@
 //! Workloads that tests and examples share: births and deaths in slots, with forced collections.
 
-use heaplab_heap::{Ask, Birth, Collected, Object, Origin, OutOfMemory, World};
+use heaplab_heap::{Ask, Birth, Collected, Object, Origin, OutOfMemory, Place, World};
 use heaplab_v8::V8Heap;
 use std::collections::HashSet;
 use std::ptr::NonNull;
@@ -8,6 +8,10 @@ use std::ptr::NonNull;
 /// All shapes, by name. In "arrays" scavenges promote large arrays while pages wait to be swept.
 pub const SHAPES: [&str; 8] =
     ["mixed", "same", "queue", "phases", "dart", "generational", "large", "arrays"];
+
+/// Shapes with hidden classes (V8: maps): maps alone, maps among arrays, phases of many maps that
+/// die together, maps that live longer the earlier they are born.
+pub const MAP_SHAPES: [&str; 4] = ["maps", "map-mixed", "map-phases", "map-ages"];
 
 /// The length of a workload.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +40,8 @@ impl Random {
 pub enum Step {
     /// An array of this many words is born in a slot.
     Birth(u32, u32),
+    /// A hidden class is born in a slot.
+    Map(u32),
     /// The object in a slot dies.
     Death(u32),
     /// A full collection is forced.
@@ -48,6 +54,13 @@ pub fn workload(shape: &str, length: Length) -> Vec<Step> {
     let mut random = Random(seed);
     let mut steps = Vec::new();
     for at in 0..births {
+        if MAP_SHAPES.contains(&shape) {
+            map_step(shape, [at, births, every], &mut random, &mut steps);
+            if at % every == every - 1 {
+                steps.push(Step::Collect);
+            }
+            continue;
+        }
         let (slot, words) = match shape {
             "mixed" => mixed(&mut random),
             "same" => (random.below(6_000), 7),
@@ -101,7 +114,7 @@ pub fn workload(shape: &str, length: Length) -> Vec<Step> {
     // An empty slot's object cannot die.
     let mut filled = HashSet::new();
     steps.retain(|step| match *step {
-        Step::Birth(slot, _) => {
+        Step::Birth(slot, _) | Step::Map(slot) => {
             filled.insert(slot);
             true
         }
@@ -109,6 +122,37 @@ pub fn workload(shape: &str, length: Length) -> Vec<Step> {
         Step::Collect => true,
     });
     steps
+}
+
+/// One birth of a shape with hidden classes, and the deaths before it.
+fn map_step(
+    shape: &str,
+    [at, births, every]: [u32; 3],
+    random: &mut Random,
+    steps: &mut Vec<Step>,
+) {
+    match shape {
+        "maps" => steps.push(Step::Map(random.below(20_000))),
+        "map-mixed" if random.below(3) == 0 => steps.push(Step::Map(4_000 + random.below(9_000))),
+        "map-mixed" => {
+            let (slot, words) = mixed(random);
+            steps.push(Step::Birth(slot, words));
+        }
+        "map-phases" => {
+            if at % every == 0 && at > 0 {
+                let percent = [95, 50, 80][(at / every) as usize % 3];
+                steps.extend((0..30_000).filter(|_| random.below(100) < percent).map(Step::Death));
+            }
+            steps.push(Step::Map(random.below(30_000)));
+        }
+        _ => {
+            // The slots in use shrink to a tenth.
+            let slots = 40_000 - 36_000 * u64::from(at) / u64::from(births);
+            let slot = random.below(slots);
+            steps.extend((random.below(4) == 0).then_some(Step::Death(40_000 - 1 - slot)));
+            steps.push(Step::Map(slot));
+        }
+    }
 }
 
 fn mixed(random: &mut Random) -> (u32, u32) {
@@ -146,7 +190,7 @@ impl World for Table {
 /// Number of slots that the steps use.
 pub fn slots(steps: &[Step]) -> u32 {
     let slot = |step: &Step| match *step {
-        Step::Birth(slot, _) | Step::Death(slot) => slot + 1,
+        Step::Birth(slot, _) | Step::Map(slot) | Step::Death(slot) => slot + 1,
         Step::Collect => 0,
     };
     steps.iter().map(slot).max().unwrap_or(0)
@@ -160,21 +204,27 @@ pub fn run(heap: &mut V8Heap, steps: &[Step], old: bool) {
 /// The same, up to the first step for which the heap has no room.
 pub fn try_run(heap: &mut V8Heap, steps: &[Step], old: bool) -> Result<(), OutOfMemory> {
     let mut table = Table(vec![None; slots(steps) as usize]);
+    let usual = if old { Place::Old } else { Place::Any };
     for step in steps {
-        match *step {
-            Step::Collect => heap.collect(Ask::Full, &mut table)?,
+        let birth =
+            |slot, size, place| Birth { slot, size, align: 1, origin: Origin::Generated, place };
+        let birth = match *step {
+            Step::Collect => {
+                heap.collect(Ask::Full, &mut table)?;
+                continue;
+            }
             Step::Death(slot) => {
                 let before = table.0[slot as usize].take().map(|object| object.address);
                 heap.stored(slot, before, None);
+                continue;
             }
-            Step::Birth(slot, words) => {
-                let size = words as usize * 8;
-                let birth = Birth { slot, size, align: 1, origin: Origin::Generated, old };
-                let address = heap.allocate(birth, &mut table)?;
-                let before = table.0[slot as usize].replace(Object { address, size, root: true });
-                heap.stored(slot, before.map(|object| object.address), Some(address));
-            }
-        }
+            Step::Birth(slot, words) => birth(slot, words as usize * 8, usual),
+            Step::Map(slot) => birth(slot, 64, Place::HiddenClass),
+        };
+        let Birth { slot, size, .. } = birth;
+        let address = heap.allocate(birth, &mut table)?;
+        let before = table.0[slot as usize].replace(Object { address, size, root: true });
+        heap.stored(slot, before.map(|object| object.address), Some(address));
     }
     Ok(())
 }
