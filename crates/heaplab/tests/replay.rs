@@ -287,6 +287,36 @@ fn a_library_that_is_a_heap() {
     assert!(!text.contains("1 cells") && !text.contains("1 blocks"), "{text}");
 }
 
+/// Lines `h` of the text format go to map space in `v8:`; other heaps make ordinary blocks of them.
+#[test]
+fn hidden_classes_have_a_space_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut text = String::from("# heap-replay-text 1\n");
+    for _ in 0..2_000 {
+        text += "a 100 - 1\nh 80 - 1\nh 80 - 1\nf 1 1\n";
+    }
+    text += "gc 1\n";
+    let (from, bundle) = (folder.path().join("maps.txt"), folder.path().join("maps.heaplab"));
+    std::fs::write(&from, text).unwrap();
+    let imported = Command::new(env!("CARGO_BIN_EXE_heaplab"))
+        .args(["import".as_ref(), from.as_os_str(), "-o".as_ref(), bundle.as_os_str()])
+        .output()
+        .unwrap();
+    assert_eq!(imported.status.code(), Some(0), "{}", String::from_utf8_lossy(&imported.stderr));
+    let heaps = "v8:many,v8:version=8.4,shape=recorded,glibc,textbook:mark-sweep";
+    let output = heaplab(&["--space", "--verify", "--on", heaps, "--json"], &bundle);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let results: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for (heap, map_bytes) in [(0, 80), (1, 72)] {
+        let collections = results["heaps"][heap]["collections"].as_array().unwrap();
+        let spaces = collections.last().unwrap()["spaces"].as_array().unwrap();
+        let map = spaces.iter().find(|space| space["name"] == "map").unwrap();
+        assert_eq!(map["before"]["used_bytes"], 4_000 * map_bytes);
+        assert_eq!(map["after"]["used_bytes"], 2_000 * map_bytes);
+        assert_eq!(map["after"]["committed_bytes"], 2 * (256 << 10));
+    }
+}
+
 #[test]
 fn a_folder_whose_name_is_not_utf8() {
     use std::os::unix::ffi::OsStrExt;

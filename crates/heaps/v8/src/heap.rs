@@ -445,14 +445,25 @@ impl V8Heap {
         self.retry(size, world, |heap| heap.parts.new.allocate(&mut heap.parts.old.pages, bytes))
     }
 
-    #[cold]
     fn retry<W: World>(
         &mut self,
         size: usize,
         world: &mut W,
+        allocate: impl FnMut(&mut V8Heap) -> Option<usize>,
+    ) -> Result<usize, OutOfMemory> {
+        self.retry_after([false, false, true, true], size, world, allocate)
+    }
+
+    /// Collects as often as `fulls` says, each time fully or not, until `allocate` finds room.
+    #[cold]
+    fn retry_after<W: World>(
+        &mut self,
+        fulls: [bool; 4],
+        size: usize,
+        world: &mut W,
         mut allocate: impl FnMut(&mut V8Heap) -> Option<usize>,
     ) -> Result<usize, OutOfMemory> {
-        for full in [false, false, true, true] {
+        for full in fulls {
             // A scavenge must be able to promote everything.
             let full = full || !self.parts.can_promote_all();
             self.run(full, "allocation", world)?;
@@ -581,7 +592,8 @@ impl V8Heap {
     fn take_map<W: World>(&mut self, size: usize, world: &mut W) -> Result<usize, OutOfMemory> {
         match self.parts.old.allocate_map() {
             Some(address) => Ok(address),
-            None => self.retry(size, world, |heap| heap.parts.old.allocate_map()),
+            // No scavenge frees a map.
+            None => self.retry_after([true; 4], size, world, |heap| heap.parts.old.allocate_map()),
         }
     }
 }

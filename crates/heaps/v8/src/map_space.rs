@@ -381,6 +381,8 @@ mod tests {
             born += 1;
         }
         assert!((2 * PAGE_MAPS..4 * PAGE_MAPS).contains(&born), "{born} maps in a MB");
+        let kinds = heap.collections().iter().map(|one| one.kind.as_ref());
+        assert!(kinds.rev().take(2).all(|kind| kind != "scavenge"));
         heap.check_deep().unwrap();
     }
 }
