@@ -7,6 +7,7 @@
 
 mod compare;
 mod latency;
+mod maps;
 mod memory;
 mod nodes;
 mod origins;
@@ -92,6 +93,7 @@ fn measure(id: &str) -> Result<Option<String>> {
         "v8.origins.web" => origins::origins(Kind::Real),
         "v8.cache" => nodes::times(3, 2),
         "v8.end-of-cycle" => latency::row().map(Some),
+        "v8.map-space" => maps::row().map(Some),
         "v8.real.memory" => nodes::memory(),
         "v8.real.equal" => nodes::equal(),
         _ => match memory::row(id)? {
