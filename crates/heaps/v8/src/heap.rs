@@ -570,11 +570,13 @@ impl V8Heap {
     }
 
     /// Whether a birth goes to map space: maps have no alignment.
+    #[inline]
     fn is_map(birth: &Birth) -> bool {
         birth.place == Place::HiddenClass && birth.align <= WORD_BYTES
     }
 
     /// A map. In the shape `array` the object that has it is born just before, in new space.
+    #[cold] // Arrays are the hot path.
     fn map<W: World>(&mut self, birth: Birth, world: &mut W) -> Result<usize, OutOfMemory> {
         let bytes = self.parts.old.maps.map_bytes();
         if self.spec.shape != Shape::Array {
