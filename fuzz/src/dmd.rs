@@ -39,13 +39,13 @@ pub fn run(data: &[u8]) {
     if rows.all > KEPT as u64 {
         return;
     }
-    let of = |op| rows.kept.iter().filter(|event| event.op == op).count() as u64;
+    let of = |op| rows.kept.iter().filter(|event| event.op == op).count() as i64;
     match find(&imported.tables, || Ok(Slice(&rows.kept))) {
         Err(DarkMatterError::NeverAsked) => assert_eq!(of(Op::Report), 0),
         Err(error) => panic!("{error}"),
         Ok(found) => {
             let lists = [&found.unreported, &found.once, &found.twice];
-            let listed: u64 = lists.iter().map(|list| list.blocks.count).sum();
+            let listed: i64 = lists.iter().map(|list| list.blocks.count).sum();
             assert_eq!((listed, found.live.count), (of(Op::Alloc), of(Op::Alloc)));
             assert!(found.is_whole && found.set_aside == 0 && found.of_nothing.is_empty());
         }

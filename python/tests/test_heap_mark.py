@@ -96,7 +96,8 @@ def test_what_cannot_be_checked_fails_and_says_why(said):
 
 def test_a_function_that_no_stack_has_is_a_warning(said):
     assert "PASSED test_it.py::test_mistyped_function" in said, said
-    assert 'function called "test_mistaken"' in said, said
+    # The message's lines break where the recording's path lets them.
+    assert 'no stack has a function called "test_mistaken"' in " ".join(said.split()), said
 
 
 def test_marks_of_pytest_hold(said):
