@@ -117,7 +117,7 @@ fn numbers(sign: &str, left: f64, right: f64) -> Value {
 
 fn texts(sign: &str, left: &str, right: &str) -> Value {
     match sign {
-        "~" => Value::truth(Pattern::new(right).fits(left)),
+        "~" => Value::truth(Pattern::text_fits(right, left)),
         _ => compared(sign, left.cmp(right)).map_or(Value::Number(f64::NAN), Value::truth),
     }
 }

@@ -63,7 +63,7 @@ fn file(rows: &[Row]) -> String {
     heap(rows).file().replace('\u{e000}', "\\ud83d")
 }
 
-const CONDITIONS: [&str; 19] = [
+const CONDITIONS: [&str; 25] = [
     "name = \"a\"",
     "name ~ \"*a*\" or name = \"\"",
     "not name >= \"b\"",
@@ -79,6 +79,12 @@ const CONDITIONS: [&str; 19] = [
     "retained / shallow > 1",
     "not retained / references >= 8",
     "shallow / (retained / references) = 0",
+    "id * 0 + 9007199254740992 = 9007199254740993",
+    "id * 100000000000 * 100000000 > 100000000000000000000",
+    "not (shallow > 4 and 1 / references > 0)",
+    "name != \"a\"",
+    "name ~ \"*\u{fffd}**\"",
+    "name = \"\u{fffd}\"",
     "shallow > 1 or 1 / references > 0",
     "1 = 1",
     "1 / 0 = 1 or shallow >= 0",
@@ -180,15 +186,19 @@ proptest! {
         rows in rows(),
         by in prop::sample::subsequence(vec!["type", "class", "name", "distance", "detached"], 1..4).prop_shuffle(),
         top in 1usize..8,
+        of_some in any::<bool>(),
     ) {
         let file = file(&rows);
         let snapshot = Snapshot::read(file.as_bytes()).unwrap();
         let analysis = Analysis::of(&snapshot, &Options::default());
         let objects = Objects::of(&analysis);
-        let plan = Plan::read(&format!("group {} sort count top {top}", by.join(", "))).unwrap();
+        let condition = if of_some { "where shallow > 4 " } else { "" };
+        let question = format!("{condition}group {} sort count top {top}", by.join(", "));
+        let plan = Plan::read(&question).unwrap();
         // Groups in the order of their first objects.
         let mut groups: Vec<(Vec<Key>, Vec<Node>)> = Vec::new();
-        for node in snapshot.graph.nodes() {
+        let is_chosen = |node: &Node| !of_some || analysis.self_size(*node) > 4;
+        for node in snapshot.graph.nodes().filter(is_chosen) {
             // Names that are only shown alike are not the same.
             let exact = |field| match field {
                 Field::Name => analysis.name_bytes(node).into_owned(),

@@ -5,10 +5,10 @@
 //! snapshots, programs and their debug files, compiled workloads. Cells of `replay` keep the
 //! signal, because it tells their parent what happened.
 
-pub use memmap2::Mmap;
-use memmap2::UncheckedAdvice;
+use memmap2::{Mmap, UncheckedAdvice};
 use std::fs::{self, File};
 use std::io::{self, IsTerminal};
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
@@ -52,11 +52,33 @@ pub fn exits_with(code: u8) {
     CODE.store(code.into(), Ordering::Relaxed);
 }
 
+/// The bytes of a mapped file.
+#[derive(Debug)]
+pub struct MappedFile(Mmap);
+
+impl Deref for MappedFile {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl MappedFile {
+    /// Gives the pages back to the system, which reads those again that are touched. A kernel that
+    /// refuses leaves them where they are.
+    pub fn release(&self) {
+        // SAFETY: the mapping is shared and nobody writes through it ([`map`] made it), so that its
+        // pages are the file's, whether they stay or are read again.
+        let _ = unsafe { self.0.unchecked_advise(UncheckedAdvice::DontNeed) };
+    }
+}
+
 /// Maps a file for reading, after [`is_an_error`]. `None`: the file is empty.
 ///
 /// # Errors
 /// The file is not there or no regular file, or cannot be read.
-pub fn map(path: &Path, mapped: Mapped) -> io::Result<Option<Mmap>> {
+pub fn map(path: &Path, mapped: Mapped) -> io::Result<Option<MappedFile>> {
     // Before the file is opened: opening a pipe waits for its writer.
     let metadata = fs::metadata(path)?;
     if metadata.is_dir() {
@@ -73,15 +95,7 @@ pub fn map(path: &Path, mapped: Mapped) -> io::Result<Option<Mmap>> {
     // the accepted risk of mapping files that another program writes other bytes under a shared
     // reference. If the file becomes shorter, heaplab ends.
     let map = unsafe { (file.metadata()?.len() > 0).then(|| Mmap::map(&file)) };
-    map.transpose()
-}
-
-/// Gives the pages of a mapped file back to the system. It reads those again that are touched.
-pub fn release(map: &Mmap) {
-    // SAFETY: nobody writes through the mapping, so that its pages have only the file's bytes: what
-    // is read again is what was there.
-    // A kernel that refuses leaves the pages where they are.
-    let _ = unsafe { map.unchecked_advise(UncheckedAdvice::DontNeed) };
+    Ok(map.transpose()?.map(MappedFile))
 }
 
 /// From here on, a mapped file that becomes shorter ends heaplab with a sentence about it. An
@@ -152,7 +166,7 @@ mod tests {
         fs::write(&file, "text").unwrap();
         let map = mapped(&file).unwrap();
         assert_eq!(map.as_deref(), Some(&b"text"[..]));
-        map.iter().for_each(release);
+        map.iter().for_each(MappedFile::release);
         assert_eq!(map.as_deref(), Some(&b"text"[..]));
         assert!(mapped(folder.path()).unwrap_err().to_string().contains("is a folder"));
         let device = mapped(Path::new("/dev/null")).unwrap_err().to_string();

@@ -103,7 +103,7 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
         let mut keys = Keys::of(&self.objects);
         if let Some(dense) = keys.dense(&self.plan.group) {
             let count = dense.iter().map(DenseKey::width).product();
-            // One key is chosen once, not once an object.
+            // For a single key, the match stands outside the loop over objects.
             return match &dense[..] {
                 [DenseKey::Name(names)] => self.groups(chosen, |node| names.number(node), count),
                 [key @ DenseKey::Class(..)] => self.groups(chosen, |node| key.of(node), count),
@@ -121,8 +121,8 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
         let mut count = 1;
         for field in &self.plan.group {
             let width = match field {
-                Field::Class => keys.classes.len(),
-                Field::Type => keys.types.len(),
+                Field::Class => keys.classes.count,
+                Field::Type => keys.types.count,
                 _ => Numbers::TABLE_MAX,
             };
             let mut numbers = Numbers::of_keys_below(width);
@@ -159,7 +159,7 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
             group.retained_bytes = retained;
         }
         groups.retain(|group| group.objects > 0);
-        groups.sort_by_key(|group| group.first);
+        groups.sort_unstable_by_key(|group| group.first);
         groups
     }
 
@@ -298,8 +298,8 @@ impl Numbers {
 struct Keys<'q, 's, 'a> {
     objects: &'q Objects<'q, 's, 'a>,
     names: SameNames<'q, 's, 'a>,
-    classes: Vec<u32>,
-    types: Vec<u32>,
+    classes: Ranks,
+    types: Ranks,
 }
 
 impl<'q, 's, 'a> Keys<'q, 's, 'a> {
@@ -310,13 +310,13 @@ impl<'q, 's, 'a> Keys<'q, 's, 'a> {
         Keys {
             objects,
             names: SameNames::new(objects.analysis),
-            classes: ranks(&objects.class_names),
-            types: ranks(&types),
+            classes: Ranks::of(&objects.class_names),
+            types: Ranks::of(&types),
         }
     }
 
-    /// Keys that number the groups without a table; `None`: a field has none, or the groups were
-    /// too many.
+    /// Keys that number the groups without a table; `None`: a field has none, or the groups would
+    /// be too many.
     fn dense(&self, fields: &[Field]) -> Option<Vec<DenseKey<'_, 's, 'a>>> {
         let analysis = self.objects.analysis;
         let key = |field: &Field| match field {
@@ -351,15 +351,15 @@ impl<'q, 's, 'a> Keys<'q, 's, 'a> {
 
 /// A field as numbers below a width.
 enum DenseKey<'k, 's, 'a> {
-    Class(&'k [u32], &'k Analysis<'s, 'a>),
-    Type(&'k [u32], &'k Analysis<'s, 'a>),
+    Class(&'k Ranks, &'k Analysis<'s, 'a>),
+    Type(&'k Ranks, &'k Analysis<'s, 'a>),
     Name(&'k Numbered),
 }
 
 impl DenseKey<'_, '_, '_> {
     fn width(&self) -> usize {
         match self {
-            DenseKey::Class(ranks, _) | DenseKey::Type(ranks, _) => ranks.len(),
+            DenseKey::Class(ranks, _) | DenseKey::Type(ranks, _) => ranks.count,
             DenseKey::Name(names) => names.len(),
         }
     }
@@ -367,9 +367,9 @@ impl DenseKey<'_, '_, '_> {
     #[inline]
     fn of(&self, node: Node) -> u32 {
         match self {
-            DenseKey::Class(ranks, analysis) => ranks[analysis.class_of(node) as usize],
+            DenseKey::Class(ranks, analysis) => ranks.of[analysis.class_of(node) as usize],
             DenseKey::Type(ranks, analysis) => {
-                ranks[usize::from(analysis.snapshot().graph.node_type(node).0)]
+                ranks.of[usize::from(analysis.snapshot().graph.node_type(node).0)]
             }
             DenseKey::Name(names) => names.number(node),
         }
@@ -377,10 +377,18 @@ impl DenseKey<'_, '_, '_> {
 }
 
 /// The place of each text in their order; equal texts have the same.
-fn ranks(texts: &[impl AsRef<str>]) -> Vec<u32> {
-    let mut order: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
-    order.sort_unstable();
-    order.dedup();
-    let rank = |text: &str| order.partition_point(|other| *other < text) as u32;
-    texts.iter().map(|text| rank(text.as_ref())).collect()
+struct Ranks {
+    of: Vec<u32>,
+    /// Different texts.
+    count: usize,
+}
+
+impl Ranks {
+    fn of(texts: &[impl AsRef<str>]) -> Ranks {
+        let mut order: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
+        order.sort_unstable();
+        order.dedup();
+        let rank = |text: &str| order.partition_point(|other| *other < text) as u32;
+        Ranks { of: texts.iter().map(|text| rank(text.as_ref())).collect(), count: order.len() }
+    }
 }

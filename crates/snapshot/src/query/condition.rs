@@ -66,7 +66,8 @@ struct Truth<const N: usize> {
 /// Objects of a block.
 const AT_ONCE: usize = 64;
 
-/// Doubles hold whole numbers up to here exactly: below, sums of doubles are those of expressions.
+/// Doubles hold whole numbers below this exactly: there, sums of doubles are those of expressions.
+/// This one may be a larger number, rounded.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 impl<'e, 'q, 's, 'a> Condition<'e, 'q, 's, 'a> {
@@ -191,6 +192,9 @@ impl<'e, 'q, 's, 'a> Test<'e, 'q, 's, 'a> {
                     and(&mut every.has_value, one.has_value);
                     if *must_hold {
                         and(&mut wanted, one.holds);
+                        if !wanted.contains(&true) {
+                            break;
+                        }
                     }
                 }
                 every
@@ -230,7 +234,8 @@ impl<'e, 'q, 's, 'a> Test<'e, 'q, 's, 'a> {
                     }),
                     has_value: from_fn(|at| !left[at].is_infinite() && !right[at].is_infinite()),
                 };
-                for at in (0..N).filter(|at| left[*at].is_nan() || right[*at].is_nan()) {
+                let is_inexact = |at: &usize| left[*at].is_nan() || right[*at].is_nan();
+                for at in (0..N).filter(|at| wanted[*at] && is_inexact(at)) {
                     truth.evaluate(at, objects, part, nodes[at]);
                 }
                 truth
@@ -256,7 +261,7 @@ impl<'e> NameTest<'e> {
             return NameTest::Evaluated(part);
         };
         match &**sign {
-            // In a text, U+FFFD stands for bytes that are none.
+            // Names show U+FFFD for half a surrogate pair; their bytes have the half.
             _ if text.contains('\u{fffd}') => NameTest::Evaluated(part),
             "=" | "==" => NameTest::Is(text.as_bytes()),
             "!=" => NameTest::IsNot(text.as_bytes()),
@@ -374,7 +379,7 @@ fn join<const N: usize>(values: &mut [f64; N], rights: [f64; N], joined: impl Fn
 }
 
 fn exact(number: f64) -> f64 {
-    if number.abs() <= EXACT { number } else { f64::NAN }
+    if number.abs() < EXACT { number } else { f64::NAN }
 }
 
 impl Objects<'_, '_, '_> {

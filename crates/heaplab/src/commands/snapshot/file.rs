@@ -8,7 +8,7 @@ use heaplab_snapshot::packed::Packing;
 use heaplab_snapshot::rewrite::{RewriteError, is_repairable};
 use heaplab_snapshot::rows::Rows;
 use heaplab_snapshot::{ReadError, ReadOptions, Snapshot};
-use heaplab_terminal::bus::{self, Mapped, Mmap};
+use heaplab_terminal::bus::{self, Mapped, MappedFile};
 use heaplab_terminal::progress::{self, ProgressBar, spinner};
 use heaplab_text::words::bytes;
 use std::path::{Path, PathBuf};
@@ -67,7 +67,7 @@ pub fn bar(quiet: bool, message: &'static str) -> ProgressBar {
 pub struct Source {
     /// Its name.
     pub path: PathBuf,
-    map: Option<Mmap>,
+    map: Option<MappedFile>,
     unpacked: Option<Vec<u8>>,
 }
 
@@ -151,7 +151,7 @@ impl Source {
 
     /// Gives its pages back: answers need its texts alone.
     fn release(&self) {
-        self.map.iter().for_each(bus::release);
+        self.map.iter().for_each(MappedFile::release);
     }
 
     /// Finds its lists, to write them anew.

@@ -4,7 +4,7 @@ use super::file::{Reading, Source};
 use anyhow::Result;
 use heaplab_snapshot::analysis::Analysis;
 use heaplab_snapshot::index::{self, Indexed, Key};
-use heaplab_terminal::bus::{self, Mapped, Mmap};
+use heaplab_terminal::bus::{self, Mapped, MappedFile};
 use heaplab_terminal::whole_file;
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ pub struct Beside<'s> {
     source: &'s Source,
     path: PathBuf,
     key: Key,
-    map: Option<Mmap>,
+    map: Option<MappedFile>,
 }
 
 impl<'s> Beside<'s> {
