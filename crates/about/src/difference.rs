@@ -1,6 +1,6 @@
 //! What changed between two readings, path by path, as about:memory's "Load and diff".
 //!
-//! Numbers that differ from run to run are equal for this ([`crate::steady`]), so that a process is
+//! Numbers that differ from run to run are equal for this (`steady`), so that a process is
 //! compared with its successor.
 
 use crate::steady::steady;
