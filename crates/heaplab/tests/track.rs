@@ -158,11 +158,6 @@ fn a_step_has_its_commit_and_what_fails_is_a_gap() {
     assert!(page.status.success(), "{}", text(&page.stderr));
     let page = fs::read_to_string(project.folder.path().join("history.html")).unwrap();
     assert!(page.contains("commit 6") && page.matches("class=\"gap\"").count() >= 2);
-    for picture in page.split("<svg").skip(1) {
-        let labels = picture.split("text-anchor=\"end\">").skip(1).take(3);
-        let labels: Vec<&str> = labels.filter_map(|label| label.split('<').next()).collect();
-        assert!(labels[0] != labels[1] && labels[1] != labels[2], "{labels:?}");
-    }
 }
 
 #[test]

@@ -66,6 +66,10 @@ pub fn html(history: &History, least: f64) -> String {
     out
 }
 
+/// Least room above and below the values, as a share of the largest: labels have three digits, so
+/// labels that are closer than a hundredth may read the same.
+const MARGIN: f64 = 0.0125;
+
 /// Where values lie.
 struct Scale {
     commits: usize,
@@ -77,9 +81,17 @@ impl Scale {
     fn of(history: &History, series: &Series) -> Scale {
         let least = series.points.iter().map(|point| point.low).fold(f64::INFINITY, f64::min);
         let most = series.points.iter().map(|point| point.high).fold(0.0, f64::max);
-        let margin = ((most - least) * 0.1).max(most * 0.005).max(2.0);
-        let least = (least - margin).max(0.0);
-        Scale { commits: history.commits.len(), least, most: most + margin }
+        Scale::around(history.commits.len(), least, most)
+    }
+
+    fn around(commits: usize, least: f64, most: f64) -> Scale {
+        let margin = ((most - least) * 0.1).max(most * MARGIN).max(2.0);
+        Scale { commits, least: (least - margin).max(0.0), most: most + margin }
+    }
+
+    /// The values that have a rule and a label.
+    fn labelled(&self) -> [f64; 3] {
+        [self.least, f64::midpoint(self.least, self.most), self.most]
     }
 
     fn x(&self, commit: usize) -> f64 {
@@ -134,7 +146,7 @@ fn picture(out: &mut String, history: &History, series: &Series, least: f64) {
         "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{} over commits\">",
         escaped(name(series))
     );
-    for value in [scale.least, f64::midpoint(scale.least, scale.most), scale.most] {
+    for value in scale.labelled() {
         let y = scale.y(value);
         let _ = writeln!(
             out,
@@ -273,5 +285,25 @@ fn commits(out: &mut String, history: &History) {
     out.push_str("</table></div>\n");
     if first > 0 {
         let _ = writeln!(out, "<p class=\"muted\">And {first} older ones.</p>");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_labels_of_an_axis_read_the_same() {
+        let mut value = 0.0_f64;
+        while value < 1e15 {
+            for spread in [0.0, 0.001, 0.009, 0.3] {
+                let scale = Scale::around(3, value * (1.0 - spread), value);
+                for figure in [Figure::Live, Figure::Objects] {
+                    let [low, middle, high] = scale.labelled().map(|value| amount(figure, value));
+                    assert!(low != middle && middle != high, "{value}: {low}, {middle}, {high}");
+                }
+            }
+            value = (value * 1.0007).max(value + 1.0);
+        }
     }
 }
