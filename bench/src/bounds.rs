@@ -9,7 +9,7 @@
 use super::measure::Spread;
 use super::sign_test::{COVERAGE, Interval};
 use anyhow::{Result, ensure};
-use heaplab_experiment::results::Estimate;
+use heaplab_statistics::Estimate;
 
 /// The side of the bound on which a measurement must lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

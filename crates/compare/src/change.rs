@@ -1,7 +1,7 @@
 //! One number before and after, over the runs of each side.
 
 use crate::run::middle;
-use heaplab_experiment::statistics::shift_apart;
+use heaplab_statistics::shift_apart;
 use serde::Serialize;
 
 /// The confidence that intervals have where there are runs enough.

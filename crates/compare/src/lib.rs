@@ -8,7 +8,7 @@
 //! is rendered as text ([`text`]), as JSON ([`json`]) and as a page ([`page`]).
 //!
 //! With several recordings a side every difference has the interval of the rank-sum test
-//! (`heaplab_experiment::statistics::shift_apart`). An interval that holds zero is no difference.
+//! (`heaplab_statistics::shift_apart`). An interval that holds zero is no difference.
 //! Intervals of single functions are not corrected for how many functions there are: one of many
 //! that is just beyond its spread may be chance.
 //!

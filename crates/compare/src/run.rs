@@ -3,11 +3,11 @@
 
 use crate::names::{Names, Paths};
 use hashbrown::HashMap;
-use heaplab_experiment::statistics::median;
 use heaplab_findings::{Found, LEAK};
 use heaplab_profile::{Amount, Moment, Profile, resident_peak};
 use heaplab_report::page::{self, model};
 use heaplab_report::{Analysis, Report, Shown};
+use heaplab_statistics::median;
 use heaplab_trace::bundle::Bundle;
 use heaplab_trace::tables::process_label;
 use serde::Serialize;

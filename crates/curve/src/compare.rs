@@ -12,7 +12,7 @@ use crate::fit::{Curve, Method, Point};
 use crate::frontier::{Edge, SPACE, TIME};
 use crate::results::{CurveResult, LinePoint, Ratio};
 use crate::sample::{Points, Resampled, Samples};
-use heaplab_experiment::results::Estimate;
+use heaplab_statistics::Estimate;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// Places of a range for drawing and comparing curves.

@@ -9,7 +9,7 @@ use crate::fit::Curve;
 use crate::plan::CellId;
 use crate::sample::Samples;
 use crate::simulated::{Program, experiment};
-use heaplab_experiment::results::Estimate;
+use heaplab_statistics::Estimate;
 use std::io::Write;
 
 /// Seeds of a test; HEAPLAB_CURVE_SEEDS sets another number. A debug build takes half a second a

@@ -6,7 +6,7 @@
 //! runtime reports need no test.
 
 use crate::fit::Point;
-use heaplab_experiment::statistics::median;
+use heaplab_statistics::median;
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
 /// Chance of seeing an effect where there is none, for each of time and space.
@@ -104,7 +104,7 @@ fn friedman(blocks: &[Vec<f64>]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use heaplab_experiment::statistics::Random;
+    use heaplab_statistics::Random;
 
     /// Expects scipy 1.17's result: scipy.stats.friedmanchisquare([1, 2, 3, 4, 5], [2, 3, 1, 6, 7],
     /// [3, 3, 5, 8, 9]) gives p = 0.02144839925588932.

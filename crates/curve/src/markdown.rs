@@ -4,7 +4,7 @@ use crate::page::facts;
 use crate::results::{PointResult, Results, VariantResult};
 use crate::svg::names;
 use crate::verdict::seconds;
-use heaplab_experiment::results::Estimate;
+use heaplab_statistics::Estimate;
 use heaplab_text::words::{bytes, count};
 use std::fmt::Write;
 

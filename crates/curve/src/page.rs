@@ -5,7 +5,7 @@ use crate::markdown::remark;
 use crate::results::{PointResult, Results, VariantResult};
 use crate::svg::{names, narrow, picture};
 use crate::verdict::seconds;
-use heaplab_experiment::results::Estimate;
+use heaplab_statistics::Estimate;
 use heaplab_text::markup::escaped;
 use heaplab_text::words::{bytes, count};
 use std::fmt::Write;

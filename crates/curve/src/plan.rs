@@ -17,7 +17,7 @@ use crate::handling::{IgnoredStatuses, Output};
 use crate::launch::Launch;
 use crate::runtimes::Runtime;
 use crate::vary::{Target, Vary};
-use heaplab_experiment::statistics::Random;
+use heaplab_statistics::Random;
 use heaplab_text::shell;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

@@ -1,7 +1,8 @@
 //! The results of an experiment, for `--json` and the picture. A curve is a line inside of the
 //! measured range, never three parameters.
 
-use heaplab_experiment::results::{Estimate, Machine, Workload};
+use heaplab_experiment::results::{Machine, Workload};
+use heaplab_statistics::Estimate;
 use serde::Serialize;
 
 /// Blocks below which intervals are rough.

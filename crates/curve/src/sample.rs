@@ -13,8 +13,8 @@ use crate::cell::Measure;
 use crate::fit::Point;
 use crate::plan::{CellId, Plan, SpaceMeasure, TimeMeasure};
 use crate::run::Block;
-use heaplab_experiment::results::Estimate;
-use heaplab_experiment::statistics::{Random, median};
+use heaplab_statistics::Estimate;
+use heaplab_statistics::{Random, median};
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
 /// Resamplings.

@@ -7,7 +7,7 @@ use crate::plan::{CellId, Plan, Settings, Variant};
 use crate::run::{Block, BlockCell};
 use crate::runtimes::Collections;
 use crate::vary::Vary;
-use heaplab_experiment::statistics::Random;
+use heaplab_statistics::Random;
 
 /// A program.
 #[derive(Clone, Copy, Debug)]

@@ -14,7 +14,7 @@ use crate::sample::{Samples, point_of};
 use crate::verdict;
 use heaplab_experiment::results::Workload;
 use heaplab_experiment::run::machine;
-use heaplab_experiment::statistics::median;
+use heaplab_statistics::median;
 
 /// Facts that the command line has and the plan lacks.
 #[derive(Clone, Debug, Default)]
@@ -346,7 +346,7 @@ mod tests {
     use crate::cell::Failure;
     use crate::runtimes::Runtime;
     use crate::simulated::{Program, experiment};
-    use heaplab_experiment::statistics::Random;
+    use heaplab_statistics::Random;
 
     fn said(plan: &Plan, blocks: Vec<Block>, budget: Option<&str>) -> (Results, String) {
         let budget = budget.map(|text| Budget::parse(text).unwrap());

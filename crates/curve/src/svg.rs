@@ -10,7 +10,7 @@
 
 use crate::results::{PointResult, Results, VariantResult};
 use crate::verdict::seconds;
-use heaplab_experiment::results::Estimate;
+use heaplab_statistics::Estimate;
 use heaplab_text::markup::escaped;
 use heaplab_text::words::bytes;
 use std::fmt::Write;

@@ -1,14 +1,13 @@
 //! Heaps compared inside blocks: ratios with intervals, corrected for the number of comparisons,
 //! and the outcome of each.
 
-use crate::mixed::mixed;
 use crate::plan::Plan;
-use crate::results::{
-    Canary, Comparison, Estimate, HeapResult, Measure, Outcome, OverNodes, Settings,
-};
+use crate::results::{Canary, Comparison, HeapResult, Measure, Outcome, OverNodes, Settings};
 use crate::run::{Block, Measured};
-use crate::statistics::{benjamini_hochberg, bootstrap, hodges_lehmann, median, wilcoxon};
 use crate::summary::{net_time, resamples};
+use heaplab_statistics::{
+    Estimate, benjamini_hochberg, bootstrap, hodges_lehmann, median, mixed, wilcoxon,
+};
 
 /// A heap below this many ns an event cannot be told from the driver: about the difference of two
 /// runs of the null heap.
@@ -191,7 +190,7 @@ pub fn blocks_needed_for(confidence: f64, comparisons: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statistics::Random;
+    use heaplab_statistics::Random;
 
     fn settings(margin: f64) -> Settings {
         Settings { confidence: 0.95, margin, ..Settings::default() }

@@ -9,9 +9,9 @@ use crate::plan::{CANARY, HeapCell, NULL_HEAP, Plan};
 use crate::process::CellRunner;
 use crate::results::{Comparison, Machine, Measure, Outcome, Settings, Workload};
 use crate::run::{Block, BlockCell, Measured};
-use crate::statistics::Random;
 use crate::summary::summarize;
 use heaplab_replay::{CellKind, CellReport, CellRequest, TimeReport};
+use heaplab_statistics::Random;
 use std::cell::RefCell;
 
 const EVENTS: u64 = 1_000_000;

@@ -203,8 +203,9 @@ fn failures(grid: &[Named]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{Estimate, Measure};
+    use crate::results::Measure;
     use heaplab_heap::{Collection, SpaceState};
+    use heaplab_statistics::Estimate;
 
     fn results() -> Results {
         serde_json::from_str(include_str!("../tests/data/results.json")).unwrap()

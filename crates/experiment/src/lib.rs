@@ -2,7 +2,8 @@
 //!
 //! A cell is one heap in a process of its own. A block is one repetition of every cell to be
 //! compared, with the null heap and a canary, in random order on one processor. Comparisons are
-//! made inside blocks only, so changes of the machine between two blocks affect all heaps alike.
+//! made inside blocks only, so changes of the machine between two blocks affect all heaps alike
+//! (`heaplab_statistics` has the tests and intervals).
 //! Space is measured once and cached; time is repeated (docs/measuring.md).
 //!
 //! - [`own_heaps`]: an experiment for a program with heaps of its own.
@@ -12,8 +13,6 @@
 //! - [`process`]: a cell as a fresh process with a clean environment.
 //! - [`mod@run`]: runs the missing blocks, one file a block, so that resuming and merging are file
 //!   operations.
-//! - [`statistics`]: signed rank, Hodges-Lehmann, bootstrap, false discovery rate.
-//! - [`mixed`]: ratios over blocks of several machines.
 //! - [`comparison`], [`summary`] and [`verdict`]: from cells to [`results`], and to sentences.
 //! - [`grid`]: the results of several workloads on the same heaps, side by side.
 //! - [`many`]: several recordings as one job. [`heap_list`]: every heap there is, with parameters.
@@ -29,7 +28,6 @@ pub mod grid;
 pub mod heap_list;
 pub mod kept_replays;
 pub mod many;
-pub mod mixed;
 pub mod own_heaps;
 pub mod pair;
 pub mod plan;
@@ -37,7 +35,6 @@ pub mod prepare;
 pub mod process;
 pub mod results;
 pub mod run;
-pub mod statistics;
 pub mod summary;
 pub mod table;
 pub mod text;

@@ -11,9 +11,9 @@ use crate::plan::{CANARY, NULL_HEAP, Plan};
 use crate::process::CellRunner;
 use crate::results::{Comparison, HeapResult, Measure, Results};
 use crate::run::{Block, BlockCell, ExperimentError, Measured, Progress, machine, space, verify};
-use crate::statistics::Random;
 use crate::summary::{net_time, summarize};
 use heaplab_replay::{CellKind, CellReport};
+use heaplab_statistics::Random;
 use serde::Serialize;
 
 /// The recorded workload's name in comparisons.

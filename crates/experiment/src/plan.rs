@@ -3,9 +3,9 @@
 //! experiment.
 
 use crate::results::{HugePages, Settings, Workload};
-use crate::statistics::Random;
 use heaplab_heap::Traits;
 use heaplab_replay::{CellKind, CellRequest, Selected};
+use heaplab_statistics::Random;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use xxhash_rust::xxh3::xxh3_64;

@@ -5,6 +5,7 @@
 //! Figures that an allocator does not report are `None`, never zero.
 
 use heaplab_heap::{Collection, CollectorLog};
+use heaplab_statistics::Estimate;
 use heaplab_trace::NOTICED_AT_COLLECTION;
 use heaplab_trace::program::Program;
 use serde::{Deserialize, Serialize};
@@ -249,17 +250,6 @@ pub struct OtherHugePages {
     pub peak_huge_page_bytes: u64,
 }
 
-/// A value with the range it may lie in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Estimate {
-    /// The best single value.
-    pub value: f64,
-    /// Lower end.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-}
-
 /// Space: resident bytes are those of the cell less those of a driver without a heap at the same
 /// moments.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -387,7 +377,7 @@ pub struct Comparison {
     pub outcome: Outcome,
 }
 
-/// A ratio over several machines, each one of many ([`crate::mixed`]).
+/// A ratio over several machines, each one of many ([`heaplab_statistics::mixed`]).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OverNodes {
     /// Machines with valid blocks.

@@ -8,10 +8,10 @@ use crate::results::{
     SpaceMoment, Time,
 };
 use crate::run::{Block, Measured};
-use crate::statistics::{bootstrap, median};
 use crate::verdict;
 use heaplab_heap::Collection;
 use heaplab_replay::{CellReport, SpaceReport, TimeReport};
+use heaplab_statistics::{bootstrap, median};
 use heaplab_trace::program::{Checkpoint, Facts, Program};
 use std::time::{SystemTime, UNIX_EPOCH};
 

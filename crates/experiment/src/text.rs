@@ -2,8 +2,9 @@
 
 mod collections;
 
-use crate::results::{Estimate, HeapResult, Measure, Results, Space, Touch};
+use crate::results::{HeapResult, Measure, Results, Space, Touch};
 use crate::verdict::has_ratio;
+use heaplab_statistics::Estimate;
 use heaplab_text::lines::hanging;
 use heaplab_text::table::{Ruled, Ruling, ruled};
 use heaplab_text::words::{bytes, bytes_range, plural};

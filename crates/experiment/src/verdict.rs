@@ -197,7 +197,8 @@ fn p_value(p: f64, comparisons: usize) -> String {
 mod tests {
     use super::cautions::corrected;
     use super::*;
-    use crate::results::{Estimate, HeapResult, Space, Time};
+    use crate::results::{HeapResult, Space, Time};
+    use heaplab_statistics::Estimate;
 
     pub(super) fn results(peaks: [u64; 2], ratio: f64, blocks: u32, comparisons: usize) -> Results {
         let heap = |heap: &str, peak| HeapResult {

@@ -2,7 +2,7 @@
 //!
 //! Blocks in which a machine's canary left its interval are void: fixed work took much longer or
 //! less there, and so did the heaps' work. Heaps are compared inside each of the other blocks, then
-//! over nodes ([`heaplab_experiment::mixed`]), corrected for all comparisons of the sweep.
+//! over nodes ([`heaplab_statistics::mixed`]), corrected for all comparisons of the sweep.
 
 use crate::SweepError;
 use crate::node::Node;
@@ -12,9 +12,9 @@ use heaplab_experiment::grid::Named;
 use heaplab_experiment::plan::CANARY;
 use heaplab_experiment::results::{Machine, Measure, Results};
 use heaplab_experiment::run::{Block, Measured};
-use heaplab_experiment::statistics::median;
 use heaplab_experiment::summary::{CANARY_SPREAD, canary_ns, each_heap};
 use heaplab_experiment::verdict;
+use heaplab_statistics::median;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};

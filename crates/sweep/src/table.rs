@@ -4,9 +4,10 @@
 use crate::report::Blocks;
 use crate::store::{self, About};
 use crate::{Report, SweepError};
-use heaplab_experiment::results::{Estimate, HeapResult, Measure};
+use heaplab_experiment::results::{HeapResult, Measure};
 use heaplab_experiment::run::{BlockCell, write_whole};
 use heaplab_replay::CellReport;
+use heaplab_statistics::Estimate;
 use heaplab_trace::parquet::schema::{Column, Encoding::*, Kind::*};
 use heaplab_trace::parquet::table::{self, Value};
 use std::path::{Path, PathBuf};

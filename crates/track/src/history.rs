@@ -4,7 +4,7 @@ use crate::TrackError;
 use crate::run::{Commit, Failure, Figures, Outcome, Run};
 use crate::steps::{Shift, Step, steps, undecided};
 use crate::store::{Store, Subject};
-use heaplab_experiment::statistics::median;
+use heaplab_statistics::median;
 use heaplab_text::words::plural;
 use serde::Serialize;
 

@@ -9,7 +9,7 @@
 //! autocorrelated, as much as the series is without its largest step, and [`MARGIN`] more, because
 //! so few values tell so little of it.
 
-use heaplab_experiment::statistics::Random;
+use heaplab_statistics::Random;
 
 /// Least commits of a stretch, and least commits outside of it.
 pub(crate) const STRETCH_MIN: usize = 3;

@@ -5,7 +5,7 @@ use crate::history::{Figure, History, Series, Stepped};
 use crate::run::{Commit, Outcome};
 use crate::steps::SERIES_MIN;
 use crate::store::Store;
-use heaplab_experiment::results::Estimate;
+use heaplab_statistics::Estimate;
 use heaplab_text::paint::{Look, Paint};
 use heaplab_text::shell::quoted;
 use heaplab_text::words::{bytes, count, percent, plural};

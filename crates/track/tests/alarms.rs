@@ -2,7 +2,7 @@
 //! steps that are there. `cargo test -p heaplab-track --test alarms -- --nocapture` prints the
 //! counts.
 
-use heaplab_experiment::statistics::Random;
+use heaplab_statistics::Random;
 use heaplab_track::steps::steps;
 
 const SERIES: u64 = 1_000;

@@ -4,7 +4,8 @@
 //! tables and the like besides, which hide half of a difference.
 
 use super::Named;
-use crate::results::{Estimate, HeapResult, Measure, Outcome};
+use crate::results::{HeapResult, Measure, Outcome};
+use heaplab_statistics::Estimate;
 use heaplab_text::words::bytes;
 
 /// A figure of each heap on each workload.

@@ -6,13 +6,14 @@
 mod collected;
 
 use heaplab_experiment::results::{
-    CellFailure, Comparison, Estimate, HeapResult, Machine, Measure, Outcome, RESULTS_VERSION,
-    Results, Settings, Space, SpaceMoment, Time, Touch, Workload,
+    CellFailure, Comparison, HeapResult, Machine, Measure, Outcome, RESULTS_VERSION, Results,
+    Settings, Space, SpaceMoment, Time, Touch, Workload,
 };
 use heaplab_findings::{Detectors, Findings};
 use heaplab_profile::{Profile, ProfileOptions, profile};
 use heaplab_report::page::{limits, model};
 use heaplab_report::{HeapAt, Report, Saved, Shown};
+use heaplab_statistics::Estimate;
 use heaplab_trace::{
     Event, Flags, Op, StackId,
     bundle::Meta,

@@ -244,7 +244,7 @@ fn machine(results: &Results) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use heaplab_experiment::results::Estimate;
+    use heaplab_statistics::Estimate;
 
     #[test]
     fn ranges_of_few_blocks_are_not_called_intervals() {

@@ -9,7 +9,7 @@
 //!
 //! Golden values from statsmodels stand in the tests (`tests/golden.py` prints them).
 
-use crate::results::Estimate;
+use crate::Estimate;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// Logarithms of a ratio as several nodes found them.
@@ -110,7 +110,7 @@ impl Mixed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statistics::Random;
+    use crate::Random;
 
     /// About normal: the sum of twelve uniform numbers.
     fn normal(random: &mut Random) -> f64 {
