@@ -138,6 +138,13 @@ impl Assertion {
         asks
     }
 
+    /// Whether it asks for findings, of the recording or of its baseline.
+    pub fn asks_findings(&self) -> bool {
+        let mut asks = false;
+        self.expression.names(&mut |name, _, _| asks |= split(name).1 == "findings");
+        asks
+    }
+
     /// The functions that are named.
     pub fn functions(&self) -> BTreeSet<String> {
         let mut functions = BTreeSet::new();
@@ -252,6 +259,10 @@ mod tests {
         assert!(Assertion::read("allocations(render) < 1.1 * baseline").unwrap().asks_baseline());
         assert!(Assertion::read("baseline + 1MB > peak + end").unwrap().asks_baseline());
         assert!(!Assertion::read("peak < 1MB").unwrap().asks_baseline());
+        for asked in ["findings < 2", "findings(leak) < 1", "findings <= baseline"] {
+            assert!(Assertion::read(asked).unwrap().asks_findings(), "{asked}");
+        }
+        assert!(!Assertion::read("peak < baseline").unwrap().asks_findings());
         assert!(misread("peak - baseline < 1MB").contains("write peak < baseline + 1MB"));
         assert!(misread("baseline < 1MB").contains("which has no name"));
         assert!(misread("baseline < baseline").contains("and that is one itself"));

@@ -52,6 +52,10 @@ fn values_are_those_of_the_recording() {
     assert_eq!(value(1, 1)["value"], 8_000);
     assert_eq!(answer["failed"], 0);
     assert_eq!(code(&check("gawk-before.heaplab", &[&asked[..], &["--strict"]].concat())).0, 1);
+    // Nobody looks for findings here; the rest is the same.
+    let output = check("gawk-before.heaplab", &["--json", "--assert", "copied > 200MB"]);
+    let alone: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(alone["assertions"][0]["values"][0], *value(3, 1));
 }
 
 #[test]

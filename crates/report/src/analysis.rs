@@ -22,7 +22,7 @@ pub struct Analysis {
     pub peaks: Vec<ProcessPeak>,
     /// Where the bytes go.
     pub profile: Profile,
-    /// Findings, in their order.
+    /// Findings, in their order; empty where nobody looked for them.
     pub findings: Findings,
     /// Blocks that no memory reporter names; `None`: the recording has no answers of reporters.
     pub dark_matter: Option<DarkMatter>,
@@ -171,7 +171,7 @@ pub(crate) fn is_collected(meta: &Meta) -> bool {
     [NOTICED_AT_COLLECTION, BY_REACHABILITY].contains(&meta.death_rule.as_str())
 }
 
-/// The profile alone.
+/// The profile alone, the same as in [`analyse`].
 ///
 /// # Errors
 /// The recording cannot be read.
@@ -181,7 +181,11 @@ pub fn profile_of(
     progress: &mut dyn FnMut(u64),
 ) -> Result<Profile, TraceError> {
     let mut events = Watched::new(bundle, selection, progress)?;
-    let options = heaplab_profile::ProfileOptions::default();
+    let remapped_from_bytes = remapped_from_bytes(&bundle.meta().allocator);
+    let options = heaplab_profile::ProfileOptions {
+        remapped_from_bytes,
+        ..heaplab_profile::ProfileOptions::default()
+    };
     profile(bundle.tables(), &mut events, &options, &mut NoObserver)
         .map_err(choose::of_recording(bundle))
 }

@@ -3,9 +3,10 @@
 use super::report::progress;
 use crate::gate::Gate;
 use anyhow::{Context, Result};
+use heaplab_findings::Findings;
 use heaplab_gate::{Answer, Assertion, Recording};
 use heaplab_record::output;
-use heaplab_report::{Analysis, analyse, select};
+use heaplab_report::{Analysis, analyse, profile_of, select};
 use heaplab_terminal as terminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -27,21 +28,34 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<ExitCode> {
     args.gate.run("check", &args.bundle, Assertion::read, |assertions| {
-        let recording = read(&args, &args.bundle)?;
-        let baseline = args.baseline.as_ref().map(|path| read(&args, path)).transpose()?;
+        let with_findings = assertions.iter().any(Assertion::asks_findings);
+        let read = |path: &PathBuf| read(&args, path, with_findings);
+        let recording = read(&args.bundle)?;
+        let baseline = args.baseline.as_ref().map(read).transpose()?;
         let mut answer = Answer::of(assertions, &recording, baseline.as_ref())?;
         let text = answer.text(terminal::columns());
         Ok((std::mem::take(&mut answer.decision), serde_json::to_value(answer)?, text))
     })
 }
 
-fn read(args: &Args, path: &Path) -> Result<Recording> {
+/// Looking for findings takes half of the time, and few assertions ask for them.
+fn read(args: &Args, path: &Path, with_findings: bool) -> Result<Recording> {
     let bundle = output::open(path)?;
     let (selection, peaks) = progress(&bundle, "looking for the largest process", |read| {
         select(&bundle, args.process.as_deref(), read)
     })
     .with_context(|| path.display().to_string())?;
-    let analysis =
-        progress(&bundle, "reading", |read| analyse(&bundle, selection, None, Vec::new(), read))?;
+    let analysis = progress(&bundle, "reading", |read| {
+        if with_findings {
+            return analyse(&bundle, selection, None, Vec::new(), read);
+        }
+        Ok(Analysis {
+            process: selection.process,
+            peaks: Vec::new(),
+            profile: profile_of(&bundle, selection, read)?,
+            findings: Findings::default(),
+            dark_matter: None,
+        })
+    })?;
     Ok(Recording { bundle, analysis: Analysis { peaks, ..analysis } })
 }
