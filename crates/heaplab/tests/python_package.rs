@@ -1,13 +1,15 @@
 //! The Python package on recordings of this binary: its own tests, run by pytest.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 const MODULES: &str =
     "pyarrow, pytest, IPython, duckdb, pandas, polars, ray, nbclient, ipykernel, matplotlib";
 
 fn passes(tests: &str) {
-    let Some(python) = heaplab_oracle::python(MODULES) else { return };
+    static PYTHON: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let Some(python) = PYTHON.get_or_init(|| heaplab_oracle::python(MODULES)) else { return };
     let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python");
     let output = Command::new(python)
         .args(["-m", "pytest", "-q", "-p", "no:cacheprovider"])
