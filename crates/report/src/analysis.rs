@@ -28,8 +28,8 @@ pub struct Analysis {
     pub dark_matter: Option<DarkMatter>,
 }
 
-/// The process that `wanted` names, as everywhere; without a wish the largest, and then the peaks
-/// of all, largest first.
+/// The process that `wanted` names, and no peaks. If `wanted` is `None`: the process with the
+/// largest peak, and the peaks of all processes, largest first.
 ///
 /// # Errors
 /// No process is so called, or the events cannot be read.

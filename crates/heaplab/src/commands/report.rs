@@ -10,11 +10,12 @@ use anyhow::{Context, Result};
 use heaplab_experiment::kept_replays;
 use heaplab_experiment::trial::Trial;
 use heaplab_findings::Basis;
-use heaplab_jvm::jvms;
+use heaplab_jvm::is_metaspace;
+use heaplab_profile::ProcessPeak;
 use heaplab_record::output;
 use heaplab_report::{
-    Analysis, HeapAt, JvmMetaspace, Report, Saved, Tried, advice, analyse, analyse_for_page,
-    analyse_whole, heap_at, json, metaspace, moments, on_model, page, select, text,
+    HeapAt, Question, Report, Saved, Tried, advice, analyse_whole, heap_at, json, page, select,
+    text,
 };
 use heaplab_size_class::Allocator;
 use heaplab_terminal::{self as terminal, progress};
@@ -91,83 +92,84 @@ pub fn run(args: Args) -> Result<ExitCode> {
     args.html.check()?;
     let heaps = args.on.as_deref().map_or(Ok(Vec::new()), heaps::on)?;
     heaps.iter().try_for_each(|heap| FAMILIES.walked(heap.as_ref()))?;
+    verify(&args, &bundle)?;
     let (selection, peaks) = progress(&bundle, "looking for the largest process", |read| {
         select(&bundle, args.process.as_deref(), read)
     })?;
-    let (at, is_page) = (args.at.as_deref(), args.html.is_asked_for());
-    let run = |heap: &heaps::Heap| HeapAt::run(&bundle, selection, heap.as_ref(), at, is_page);
-    let heaps_at: Vec<HeapAt> = heaps.iter().map(run).collect::<Result<_, _>>()?;
-    let at = at.filter(|_| heaps_at.is_empty());
-    let wanted: Vec<String> =
-        at.map(String::from).into_iter().chain(args.between.iter().flatten().cloned()).collect();
-    verify(&args, &bundle)?;
+    let question = question(&args, &bundle, selection);
+    let heaps_at = question.heaps_at(&heaps, args.at.as_deref())?;
     let look = terminal::look(args.top);
-    let jvms = jvms(bundle.tables(), selection);
+    let is_text = !args.json && !question.is_page;
+    let is_metaspace = is_text && !args.blocks && is_metaspace(bundle.tables());
     if !args.model.is_empty() {
-        for jvm in &jvms {
-            for model in &args.model {
-                print!("{}", on_model(&bundle, *jvm, model, at)?)?;
-            }
-        }
-        return Ok(ExitCode::SUCCESS);
+        print!("{}", question.on_models(&args.model)?)?;
+    } else if !heaps.is_empty() && args.json && !question.is_page {
+        println!("{}", heap_at::json(&heaps_at))?;
+    } else if !heaps.is_empty() && is_text {
+        print!("{}", heap_at::text(&heaps_at, look.width))?;
+    } else if is_metaspace && args.between.is_none() {
+        print!("{}", question.metaspace_text(&look)?)?;
+    } else {
+        report(&args, &question, peaks, &heaps_at)?;
     }
-    if !heaps_at.is_empty() && !is_page {
-        if args.json {
-            print!("{}\n", heap_at::json(&heaps_at))?;
-        } else {
-            print!("{}", heap_at::text(&heaps_at, look.width))?;
-        }
-        return Ok(ExitCode::SUCCESS);
-    }
-    let is_text = !args.json && !is_page && !args.blocks;
-    let is_metaspace = heaplab_jvm::is_metaspace(bundle.tables());
-    if is_text && args.between.is_none() && is_metaspace {
-        print!("{}", metaspace::listing(&bundle, &jvms, at, &look)?)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let metaspaces =
-        if is_text { Vec::new() } else { metaspace::of_each(&bundle, &jvms, args.at.as_deref())? };
-    let (moments, notes) =
-        moments::requests(&wanted, bundle.tables(), bundle.meta().duration_ns, selection)?;
-    notes.iter().for_each(|note| eprintln!("heaplab: {note}"));
-    let analysis = progress(&bundle, "reading", |read| {
-        let analyse = if is_page { analyse_for_page } else { analyse };
-        analyse(&bundle, selection, args.allocator, moments, read)
-    })?;
-    let analysis = Analysis { peaks, ..analysis };
-    let savings =
-        if args.verify_savings { savings(&args, &bundle, selection)? } else { Vec::new() };
-    let shown = moments::shown(&wanted, args.between.is_some(), &analysis.profile)?;
-    let moment = args.at.as_ref().map_or(String::from("At the end"), |name| format!("At {name}"));
-    let of_jvms: Vec<JvmMetaspace<'_>> = metaspaces.iter().map(|of| of.at(&moment)).collect();
-    let report = Report {
-        what_if: &advice::command(&args.bundle, args.process.as_deref(), args.allocator),
-        savings: &savings,
-        metaspaces: &of_jvms,
-        heaps_at: &heaps_at,
-        ..Report::new(&bundle, &analysis, &shown)
-    };
-    if is_page {
-        write_page(&args, &report, analysis.process)?;
-    }
-    if args.json {
-        print!("{}", json::document(&report)?)?;
-    }
-    if is_page || args.json {
-        return Ok(ExitCode::SUCCESS);
-    }
-    if let Some([from, to]) = args.between.as_deref().filter(|_| is_text && is_metaspace) {
-        print!("{}", metaspace::changes(&bundle, &jvms, [from, to], &look)?)?;
-    }
-    print!("{}", text::report(&report, &look))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the page, with the replays that the recording keeps or `--replay` names.
-fn write_page(args: &Args, report: &Report<'_>, process: Option<u32>) -> Result<()> {
-    let replays = kept_replays::load(&args.bundle, process, args.replay.as_deref(), |error| {
-        eprintln!("heaplab: the page has no replay: {error}; run heaplab replay again");
+/// The question that the arguments ask about a selection.
+fn question<'a>(args: &'a Args, bundle: &'a Bundle, selection: Selection) -> Question<'a> {
+    let is_page = args.html.is_asked_for();
+    let between = args.between.as_deref();
+    Question {
+        bundle,
+        selection,
+        // With --on it is a moment of the heaps.
+        at: args.at.as_deref().filter(|_| args.on.is_none()),
+        between: between.and_then(|names| Some([names.first()?.as_str(), names.get(1)?.as_str()])),
+        allocator: args.allocator,
+        is_page,
+        with_metaspaces: args.json || is_page || args.blocks,
+    }
+}
+
+/// Reads the recording, and writes the report as text, as JSON, as a page, or as the last two.
+fn report(
+    args: &Args,
+    question: &Question<'_>,
+    peaks: Vec<ProcessPeak>,
+    heaps_at: &[HeapAt],
+) -> Result<()> {
+    let Question { bundle, selection, .. } = *question;
+    let answer = progress(bundle, "reading", |read| {
+        question.answer(peaks, &mut |note| eprintln!("heaplab: {note}"), read)
     })?;
+    let report = Report {
+        what_if: &advice::command(&args.bundle, args.process.as_deref(), args.allocator),
+        savings: &savings(args, bundle, selection)?,
+        metaspaces: &answer.metaspaces(),
+        heaps_at,
+        ..Report::new(bundle, &answer.analysis, &answer.shown)
+    };
+    if question.is_page {
+        write_page(args, &report)?;
+    }
+    if args.json {
+        print!("{}", json::document(&report)?)?;
+    } else if !question.is_page {
+        let look = terminal::look(args.top);
+        if !args.blocks && is_metaspace(bundle.tables()) {
+            print!("{}", question.metaspace_text(&look)?)?;
+        }
+        print!("{}", text::report(&report, &look))?;
+    }
+    Ok(())
+}
+
+/// Writes the page, with the replays that the recording keeps or `--replay` names.
+fn write_page(args: &Args, report: &Report<'_>) -> Result<()> {
+    let replays =
+        kept_replays::load(&args.bundle, report.process, args.replay.as_deref(), |error| {
+            eprintln!("heaplab: the page has no replay: {error}; run heaplab replay again");
+        })?;
     let page = page::page(&Report { replays: &replays, with_sources: args.sources, ..*report });
     args.html.write(|| page::html(&page))?;
     if let Some(sources) = &page.sources {
@@ -187,8 +189,11 @@ pub fn progress<T>(
     read(&mut |events| bar.inc(events))
 }
 
-/// Tries the advice of each finding by itself.
+/// Tries the advice of each finding by itself, for `--verify-savings`.
 fn savings(args: &Args, bundle: &Bundle, selection: Selection) -> Result<Vec<Saved>> {
+    if !args.verify_savings {
+        return Ok(Vec::new());
+    }
     let analysis =
         progress(bundle, "reading", |read| analyse_whole(bundle, selection, args.allocator, read))?;
     let folder = tempfile::tempdir().context("cannot make a folder for changed workloads")?;
