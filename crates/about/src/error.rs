@@ -1,5 +1,6 @@
 //! What can go wrong, with what to do.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Why there is no reading.
@@ -96,4 +97,15 @@ pub enum AboutError {
     /// More than is read.
     #[error("the reports are longer than {0} bytes, which is more than heaplab reads")]
     TooLong(u64),
+    /// A saved file is no reading.
+    #[error("{}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: Box<AboutError>,
+    },
+    /// A file cannot be read.
+    #[error(transparent)]
+    Unreadable(std::io::Error),
 }

@@ -14,10 +14,12 @@
 mod difference;
 mod order;
 mod pass;
+mod recording;
 mod text;
 
 pub use order::SortBy;
 pub use pass::{ANSWERED, ASKED, find, find_at};
+pub use recording::{find_in, subject};
 pub use text::{FRAMES, render, section};
 
 use serde::Serialize;

@@ -267,8 +267,8 @@ fn a_recording_shows_who_names_no_block_and_who_names_one_twice() {
         (&same["live"]["count"], &same["once"]["groups"]),
         (&0.into(), &Value::Array(vec![]))
     );
-    fails(here, &["about", "app.heaplab", "--save", "it.json"], 2, "there is text, and --json");
-    fails(here, &["about", "app.heaplab", "--diff", "1"], 2, "--diff names another one");
+    fails(here, &["about", "app.heaplab", "--save", "it.json"], 2, "shown as text or with --json");
+    fails(here, &["about", "app.heaplab", "--diff", "1"], 2, "expected a recording, because");
     let plain = heaplab(here, &["record", "-o", "plain.heaplab", "--", "ls"]);
     assert!(plain.status.success());
     fails(here, &["about", "plain.heaplab"], 1, "heaplab record --dmd");
@@ -314,8 +314,8 @@ fn a_file_of_firefoxs_dmd_is_listed_as_dmd_lists_it() {
     assert!(!list.contains("malloc") && list.matches("allocated at").count() == 1, "{text}");
     let whole = printed(here, &["about", "dmd.heaplab", "--frames", "9"]);
     assert!(whole.contains("f8(int) (F.cpp:81)"), "{whole}");
-    fails(here, &["about", "dmd.json", "--frames", "9"], 2, "of a recording's blocks");
-    fails(here, &["about", "dmd.json", "--sort-by", "slop"], 2, "of a recording's blocks");
+    fails(here, &["about", "dmd.json", "--frames", "9"], 2, "need a recording");
+    fails(here, &["about", "dmd.json", "--sort-by", "slop"], 2, "need a recording");
     // As dmd.py: a file without reports, and what changed since another.
     let without = file.replace(r#", "reps": ["R"]"#, "").replace(r#""num": 2"#, r#""num": 3"#);
     std::fs::write(here.join("without.json"), without).unwrap();

@@ -3,17 +3,15 @@
 use crate::answer::{self, HtmlFile};
 use crate::commands::seconds;
 use anyhow::{Context, Result};
-use heaplab_about::{Model, Saved, Watch, ask, difference, page, text};
+use heaplab_about::{Model, Saved, Served, Subject, Watch, difference, page, text};
 use heaplab_dark_matter::{DarkMatter, SortBy};
 use heaplab_loopback::{Answer, Request, Server};
 use heaplab_profile::choose::process;
 use heaplab_terminal as terminal;
 use heaplab_terminal::whole_file;
-use heaplab_trace::tables::{Process, process_label};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::time::Duration;
 
 /// Groups of blocks to show of each list.
@@ -108,39 +106,42 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return dark_matter(&args);
     }
     let patience = args.show.patience();
-    let pid = ask::number(&args.subject)?;
+    let subject = Subject::of(&args.subject)?;
     if args.frames.is_some() || args.process.is_some() || args.sort_by.is_some() {
+        misasked!("{}: --frames, --sort-by and --process need a recording", args.subject);
+    }
+    if subject.pid().is_none() && (args.at.is_some() || args.since.is_some()) {
         misasked!(
-            "{}: --frames, --sort-by and --process are of a recording's blocks",
+            "{}: a file has no marks; --at and --since need a process, or --at a recording",
             args.subject
         );
     }
-    if pid.is_none() && (args.at.is_some() || args.since.is_some()) {
-        misasked!("{}: a file has no marks; a process and a recording have", args.subject);
-    }
-    let title = match pid {
-        Some(pid) => format!("Memory of process {pid}"),
-        None => format!("Memory: {}", args.subject),
-    };
     if args.serve {
-        return serve(&args.subject, patience, args.port, &title);
+        return serve(subject, patience, args.port);
     }
-    let mut saved = read(&args.subject, args.at.as_deref(), patience)?;
+    let mut saved = subject.read(args.at.as_deref(), patience)?;
     let mut model = Model::of(&saved);
-    let before = args.diff.as_ref().map(|before| read(before, None, patience));
-    let since = || args.since.as_deref().map(|mark| read(&args.subject, Some(mark), patience));
+    let before = args.diff.as_ref().map(|before| Subject::of(before)?.read(None, patience));
+    let since = || args.since.as_deref().map(|mark| subject.read(Some(mark), patience));
     if let Some(before) = before.or_else(since).transpose()? {
         saved = difference::between(&before, &saved);
         model = Model::of_difference(&saved);
     } else if args.live || args.readings.is_some() {
-        let Some(pid) = pid else { misasked!("{}: a file is one reading", args.subject) };
+        let Some(pid) = subject.pid() else {
+            misasked!(
+                "{}: a file is one reading; --live and --readings need a process",
+                args.subject
+            )
+        };
         (saved, model) = watch(&args, pid, saved)?;
     }
     if let Some(file) = &args.save {
         let is_packed = file.extension().is_some_and(|extension| extension == "gz");
         whole_file::write_bytes(file, is_packed, &saved.write(is_packed)?)?;
     }
-    if !args.html.write(|| page::file(&model, &title))? && (args.save.is_none() || args.show.json) {
+    if !args.html.write(|| page::file(&model, &subject.title()))?
+        && (args.save.is_none() || args.show.json)
+    {
         args.show.print(&model)?;
     }
     Ok(ExitCode::SUCCESS)
@@ -155,10 +156,13 @@ fn dark_matter(args: &Args) -> Result<ExitCode> {
         || args.readings.is_some()
         || args.serve
     {
-        misasked!("{}: of a recording there is text, and --json", args.subject);
+        misasked!(
+            "{}: a recording is shown as text or with --json; leave out --html, --live, --readings, --save, --serve and --since",
+            args.subject
+        );
     }
     if let Some(before) = args.diff.as_ref().filter(|before| !Path::new(before).is_dir()) {
-        misasked!("{before}: {} is a recording, so --diff names another one", args.subject);
+        misasked!("--diff {before}: expected a recording, because {} is one", args.subject);
     }
     let (mut found, name) = blocks_of(&args.subject, args)?;
     if let Some(before) = &args.diff {
@@ -177,24 +181,11 @@ fn dark_matter(args: &Args) -> Result<ExitCode> {
 fn blocks_of(recording: &str, args: &Args) -> Result<(DarkMatter, String)> {
     let bundle = heaplab_record::output::open(Path::new(recording))?;
     let selection = process(&bundle, args.process.as_deref())?;
-    let events = || bundle.events(selection);
-    let found = match &args.at {
-        Some(mark) => heaplab_dark_matter::find_at(bundle.tables(), events, mark),
-        None => heaplab_dark_matter::find(bundle.tables(), events),
-    };
-    let found = found.with_context(|| recording.to_owned())?;
-    let all = bundle.tables();
-    let named = |row: usize| match all.processes.get(row).map_or("", Process::program_name) {
-        "" => bundle.meta().program.clone(),
-        program => format!("{program} (pid {})", process_label(&all.processes, row)),
-    };
-    let name = selection
-        .process
-        .or((all.processes.len() == 1).then_some(0))
-        .map_or_else(|| "all processes".into(), |row| named(row as usize));
+    let found = heaplab_dark_matter::find_in(&bundle, selection, args.at.as_deref())
+        .with_context(|| recording.to_owned())?;
     let unasked = if args.show.json { usize::MAX } else { heaplab_dark_matter::FRAMES };
     let found = found.with_frames(args.frames.map_or(unasked, |frames| frames as usize));
-    Ok((found, name))
+    Ok((found, heaplab_dark_matter::subject(&bundle, selection)))
 }
 
 /// Takes readings until there are enough or the process ends, and shows each in a terminal.
@@ -214,61 +205,28 @@ fn watch(args: &Args, pid: u32, first: Saved) -> Result<(Saved, Model)> {
     Ok(watched)
 }
 
-/// A reading of a process, now or at a mark, or the one of a file.
-fn read(subject: &str, at: Option<&str>, patience: Duration) -> Result<Saved> {
-    if let Some(pid) = ask::number(subject)? {
-        return Ok(match at {
-            Some(mark) => ask::at(pid, mark, patience)?,
-            None => ask::report(pid, patience)?,
-        });
-    }
-    let bytes = std::fs::read(subject).with_context(|| subject.to_owned())?;
-    Saved::read(&bytes).with_context(|| subject.to_owned())
-}
-
 /// Shows a page that asks again and again, until the command is interrupted.
-fn serve(subject: &str, patience: Duration, port: u16, title: &str) -> Result<ExitCode> {
+fn serve(subject: Subject, patience: Duration, port: u16) -> Result<ExitCode> {
     let server = Server::bind(port)
         .with_context(|| format!("cannot listen on port {port} of the loopback address"))?;
     // A process that cannot be asked is an error here, not on the page.
-    read(subject, None, patience)?;
+    subject.read(None, patience)?;
     println!("{}", server.url())?;
-    let seen = Mutex::new(None);
     eprintln!("heaplab: open this address in a browser; ctrl-C ends the page");
+    let title = subject.title();
+    let served = Served::new(subject, patience);
+    let chosen = |request: &Request, name: &str| request.value(name).unwrap_or_default().to_owned();
     server.serve(&|request| match request.path.as_str() {
-        "" => Answer::html(page::served(title)),
+        "" => Answer::html(page::served(&title)),
         "about.css" => Answer::ok("text/css", page::STYLE),
         "about.js" => Answer::ok("text/javascript", page::script()),
-        "body" => match body(subject, request, patience, &seen) {
+        "body" => match served.body(&chosen(request, "at"), &chosen(request, "since")) {
             Ok(body) => Answer::html(body),
-            Err(error) => Answer::error(404, terminal::output::message(error.chain())),
+            Err(error) => {
+                let error = anyhow::Error::from(error);
+                Answer::error(404, terminal::output::message(error.chain()))
+            }
         },
         _ => Answer::not_found(),
     })
-}
-
-/// The served page at the moment that the request chooses; now with the range of all readings
-/// `seen`.
-fn body(
-    subject: &str,
-    request: &Request,
-    patience: Duration,
-    seen: &Mutex<Option<Model>>,
-) -> Result<String> {
-    let chosen = |name: &str| request.value(name).unwrap_or_default();
-    let mark = |name: &str| Some(chosen(name)).filter(|mark| !mark.is_empty());
-    let now = read(subject, mark("at"), patience)?;
-    let model = match (mark("since"), mark("at")) {
-        (Some(since), _) => {
-            Model::of_difference(&difference::between(&read(subject, Some(since), patience)?, &now))
-        }
-        (None, Some(_)) => Model::of(&now),
-        (None, None) => {
-            let mut model = Model::of(&now);
-            let mut seen = seen.lock().expect("no reading panics");
-            seen.iter().for_each(|earlier| model.widen(earlier));
-            seen.insert(model).clone()
-        }
-    };
-    Ok(page::marks(&model, chosen("at"), chosen("since")) + &page::body(&model))
 }
