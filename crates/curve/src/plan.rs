@@ -298,6 +298,16 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// A remark if the varied variable has a value in the environment: this value does not count.
+    pub fn inherited(&self, command: &[String]) -> Option<String> {
+        let Target::Name(name) = &self.vary.target else { return None };
+        let in_words = command.iter().any(|word| word.contains(&format!("{{{name}}}")));
+        let value = std::env::var(name).ok().filter(|value| !value.is_empty() && !in_words)?;
+        Some(format!(
+            "{name}={value} of the environment is not used: --vary and --compare state the whole value"
+        ))
+    }
+
     /// Must be equal for results of one experiment: covers everything but the number of blocks, the
     /// machine's part, and the choice among what each run measures.
     pub fn identity(&self) -> String {

@@ -46,6 +46,11 @@ pub struct Results {
 }
 
 impl Results {
+    /// Whether any run was measured.
+    pub fn has_runs(&self) -> bool {
+        self.variants.iter().flat_map(|variant| &variant.points).any(|point| point.runs > 0)
+    }
+
     /// Whether no variant shows an effect of the varied value, with enough blocks to say so.
     pub fn is_without_effect(&self) -> bool {
         self.blocks >= BLOCKS_MIN && self.variants.iter().all(|variant| !variant.effect)

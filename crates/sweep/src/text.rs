@@ -4,7 +4,8 @@ use crate::Report;
 use heaplab_experiment::{grid, text};
 use heaplab_text::lines::hanging;
 use heaplab_text::table::{Ruling, ruled};
-use heaplab_text::words::count;
+use heaplab_text::words::{count, duration};
+use std::time::Duration;
 
 /// The whole text, `columns` wide.
 pub fn report(report: &Report, columns: usize) -> String {
@@ -19,6 +20,16 @@ pub fn report(report: &Report, columns: usize) -> String {
         out += &hanging(note, "Note: ", columns);
     }
     out
+}
+
+/// The time until the end of a sweep: `40 s left`.
+pub fn left(left: Option<Duration>) -> String {
+    match left {
+        None => "time left unknown".into(),
+        // Hundredths of a second are no estimate's.
+        Some(left) if left.as_secs() < 120 => format!("{:.0} s left", left.as_secs_f64()),
+        Some(left) => format!("{} left", duration(left.as_nanos() as u64)),
+    }
 }
 
 /// The nodes that ran blocks of times.

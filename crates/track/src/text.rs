@@ -284,8 +284,22 @@ pub fn measured(store: &Store, commit: &Commit) -> Option<String> {
     Some(format!("{} {subject}: {what}", commit.short()))
 }
 
+/// The first line of a search among `number` commits, of which both ends are measured.
+pub fn looking(sought: &SoughtStep, number: usize) -> String {
+    let behind_first = number.saturating_sub(1);
+    let to_measure = match behind_first.next_power_of_two().ilog2() {
+        0 => String::new(),
+        middles => format!(", about {} to measure", commits(middles as usize)),
+    };
+    format!(
+        "looking for the step of {} among {}{to_measure}",
+        sought.title(),
+        commits(behind_first)
+    )
+}
+
 /// `3 commits`, for sentences about a search.
-pub fn commits(number: usize) -> String {
+fn commits(number: usize) -> String {
     plural(number as u64, "commit")
 }
 

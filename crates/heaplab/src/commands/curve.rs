@@ -16,7 +16,6 @@ use heaplab_curve::results::Results;
 use heaplab_curve::run::{self, Ended, Measured};
 use heaplab_curve::source::{CellSource, Commands, Hooks, Stopped};
 use heaplab_curve::summary::{Asked, summarize};
-use heaplab_curve::vary::Target;
 use heaplab_curve::{measure, text};
 use heaplab_experiment::plan::shard;
 use heaplab_experiment::process;
@@ -150,7 +149,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let question = question(&args);
     let vary = question.varied();
     let plan = question.of_commands()?;
-    tell_inherited(&args, &plan);
+    plan.inherited(&args.command).iter().for_each(|note| eprintln!("heaplab: note: {note}"));
     let executable = own_file()?;
     interrupted(|stop| {
         let arguments = vec![String::from("curve"), String::from("--cell")];
@@ -163,17 +162,6 @@ pub fn run(args: Args) -> Result<ExitCode> {
         };
         commands(&args, plan, vary, &source)
     })
-}
-
-/// Says that the varied variable's own value in the environment does not count.
-fn tell_inherited(args: &Args, plan: &Plan) {
-    let Target::Name(name) = &plan.vary.target else { return };
-    let in_words = args.command.iter().any(|word| word.contains(&format!("{{{name}}}")));
-    if let Some(value) = std::env::var(name).ok().filter(|value| !value.is_empty() && !in_words) {
-        eprintln!(
-            "heaplab: note: {name}={value} of the environment is not used: --vary and --compare state the whole value"
-        );
-    }
 }
 
 /// Measures commands, between the hooks that run before and after all of them.
@@ -249,9 +237,7 @@ fn show_curves(
         errors.for_each(|error| eprintln!("heaplab: {}", terminal::output::message(error.chain())));
         return Err(first);
     }
-    let ran =
-        results.variants.iter().flat_map(|variant| &variant.points).any(|point| point.runs > 0);
-    Ok(ExitCode::from(match ran {
+    Ok(ExitCode::from(match results.has_runs() {
         false => 1,
         true if results.is_without_effect() => 2,
         true => 0,

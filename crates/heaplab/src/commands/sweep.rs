@@ -12,7 +12,6 @@ use heaplab_sweep::{Job, Progress, Report, Sweep, plot, table, text};
 use heaplab_terminal::bus::{self, Mapped};
 use heaplab_terminal::progress::{self, ProgressBar};
 use heaplab_terminal::{self as terminal, whole_file};
-use heaplab_text::words;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -150,12 +149,7 @@ impl Shown {
     }
 
     fn show(&mut self, now: &Progress) {
-        let left = match now.left {
-            None => "time left unknown".into(),
-            // Hundredths of a second are no estimate's.
-            Some(left) if left.as_secs() < 120 => format!("{:.0} s left", left.as_secs_f64()),
-            Some(left) => format!("{} left", words::duration(left.as_nanos() as u64)),
-        };
+        let left = text::left(now.left);
         let Progress { cells_done, cells, jobs_done, jobs, now: cell, .. } = now;
         progress::show(
             &self.bar,

@@ -235,16 +235,7 @@ fn bisect(args: &BisectArgs, stop: &AtomicBool) -> Result<ExitCode> {
     let all = repository.commits(&sought.range)?;
     let how = args.measuring.how()?;
     let mut measurement = Measurement::new(repository, writer, args.measuring.runs, &how, stop)?;
-    // The commits at both ends are measured.
-    let to_measure = match all.len().saturating_sub(1).next_power_of_two().ilog2() {
-        0 => String::new(),
-        middles => format!(", about {} to measure", text::commits(middles as usize)),
-    };
-    eprintln!(
-        "looking for the step of {} among {}{to_measure}",
-        sought.title(),
-        text::commits(all.len() - 1)
-    );
+    eprintln!("{}", text::looking(&sought, all.len()));
     let mut measure = |at: usize| {
         let commit: &Commit = &all[at];
         if measurement.missing(commit) > 0 {
