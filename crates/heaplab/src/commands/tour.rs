@@ -5,7 +5,9 @@
 //! the real output.
 
 use crate::bundled;
+use crate::heaps::FAMILIES;
 use anyhow::{Context, Result};
+use heaplab_experiment::comparison::blocks_needed_for;
 use heaplab_terminal as terminal;
 use heaplab_text::lines;
 use std::path::{Path, PathBuf};
@@ -17,14 +19,11 @@ pub struct Args {
     /// The folder for the recording and the page; created if missing
     #[arg(long, default_value = "heaplab-tour", value_name = "DIR")]
     into: PathBuf,
-    /// Timed repetitions of the replay on each heap; 0: measure space only
-    #[arg(long, default_value_t = REPS, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=10_000))]
-    reps: u32,
+    /// Timed repetitions of the replay on each heap; 0: measure space only [default: enough to show
+    /// the difference of one heap at 95 %, whatever the others show]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    reps: Option<u32>,
 }
-
-/// Timed repetitions: enough to show the difference of one heap at 95 %, whatever the others show.
-/// With fewer, one block on a busy machine hides all differences, however large.
-const REPS: u32 = 9;
 
 /// The heaps of the tour, explained.
 const EVERY_HEAP: &str = "The same workload on every heap that is built in, about a minute. elastic and bump are arena libraries, metaspace:* is how JVMs \
@@ -40,9 +39,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
     println!("{}", lines::paragraph(what, "", 0, terminal::columns()))?;
     step(&["report", text(&recording)?])?;
     println!("\n{}", lines::paragraph(EVERY_HEAP, "", 0, terminal::columns()))?;
-    let heaps = crate::heaps::FAMILIES.built_in().join(",");
-    let reps = args.reps.to_string();
-    let measured: &[&str] = if args.reps == 0 { &["--space"] } else { &["--reps", &reps] };
+    let heaps = FAMILIES.built_in();
+    // With fewer blocks, one on a busy machine hides all differences, however large.
+    let reps = args.reps.unwrap_or_else(|| blocks_needed_for(0.95, heaps.len() as u32 - 1));
+    let (heaps, measured) = (heaps.join(","), reps.to_string());
+    let measured: &[&str] = if reps == 0 { &["--space"] } else { &["--reps", &measured] };
     step(&[&["replay", text(&recording)?, "--on", &heaps], measured].concat())?;
     println!("\nAll of it as one page, to open in a browser:\n")?;
     step(&["report", text(&recording)?, "--html", text(&page)?])?;
@@ -64,18 +65,4 @@ fn text(path: &Path) -> Result<&str> {
             path.display()
         )
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use heaplab_experiment::comparison::blocks_needed_for;
-
-    #[test]
-    fn the_tour_repeats_as_often_as_its_heaps_need() {
-        assert_eq!(
-            REPS,
-            blocks_needed_for(0.95, crate::heaps::FAMILIES.built_in().len() as u32 - 1)
-        );
-    }
 }
