@@ -74,6 +74,7 @@ pub fn run() -> Result<()> {
     findings.extend(families::check(&files));
     findings.extend(marks::check(&files));
     findings.extend(packages::check(&files));
+    findings.extend(length::places(&files));
     findings.extend(walk::check(&files));
     for long in files.iter().filter_map(length::nearly_too_long) {
         eprintln!("{long}");

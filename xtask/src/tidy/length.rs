@@ -9,6 +9,16 @@ const FILE_LINES_MAX: usize = 800;
 const FILE_LINES_LONG: usize = 500;
 /// Lines of code (blank lines and comments not counted) that no function may exceed: a screen.
 const FUNCTION_LINES_MAX: usize = 70;
+/// Paths that must stay small, the most lines below each, and the place for the rest.
+const PLACES: [(&str, usize, &str); 3] = [
+    (
+        "crates/heaplab/src/",
+        6000,
+        "the command line parses, calls and prints: move logic to the crate of its subject",
+    ),
+    ("crates/heaplab/src/heaps.rs", 60, "a family is one line: the rest belongs to its crate"),
+    ("README.md", 150, "a section a user: move details to docs/"),
+];
 /// Extensions of files that people write; documents and data may be long.
 const LANGUAGES: [&str; 7] = ["rs", "c", "h", "py", "js", "css", "sh"];
 
@@ -23,6 +33,21 @@ pub fn file(file: &SourceFile) -> Option<Finding> {
             ),
         )
     })
+}
+
+/// Places with more lines than they may have.
+pub fn places(files: &[SourceFile]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (place, lines_max, remedy) in PLACES {
+        let mut there = files.iter().filter(|file| file.path.starts_with(place)).peekable();
+        let Some(first) = there.peek().copied() else { continue };
+        let lines: usize = there.map(|file| file.text.lines().count()).sum();
+        if lines > lines_max {
+            let message = format!("{lines} lines in {place}; at most {lines_max}: {remedy}");
+            findings.push(first.finding(1, message));
+        }
+    }
+    findings
 }
 
 /// A remark on a file that deserves a look but is allowed.
@@ -111,6 +136,21 @@ mod tests {
         assert!(nearly_too_long(&of(500)).is_none());
         assert!(nearly_too_long(&of(501)).is_some());
         assert!(file(&source("a.json", "x\n".repeat(9000))).is_none());
+    }
+
+    #[test]
+    fn places_that_must_stay_small_are_added_up() {
+        let of = |lines: usize| {
+            let half =
+                |name: &str| source(&format!("crates/heaplab/src/{name}"), "x\n".repeat(lines / 2));
+            places(&[half("a.rs"), source("crates/trace/src/a.rs", "x\n".into()), half("b/c.rs")])
+        };
+        assert_eq!(of(6000), []);
+        let found = of(6002);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].message.starts_with("6002 lines in crates/heaplab/src/; at most 6000"));
+        assert_eq!(places(&[source("crates/heaplab/src/heaps.rs", "x\n".repeat(61))]).len(), 1);
+        assert_eq!(places(&[source("README.md", "x\n".repeat(151))]).len(), 1);
     }
 
     #[test]
