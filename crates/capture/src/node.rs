@@ -101,7 +101,7 @@ pub(crate) fn refusal(pid: u32, name: &str) -> String {
         let more = if children.len() > NAMED_MAX { ", ..." } else { "" };
         format!("it started Node: {}{more}", list.join(", "))
     };
-    format!("is {name} ({executable}), not Node, so heaplab sends nothing to it; {advice}")
+    format!("this is {name} ({executable}), not Node, so heaplab sends nothing to it; {advice}")
 }
 
 /// The processes below `pid` that are Node.

@@ -324,7 +324,9 @@ mod tests {
                 assert_ne!(caught & USR1_BIT, 0, "{program} catches the signal");
             }
             let error = inspector(child.id(), &Options::default()).unwrap_err().to_string();
-            assert!(error.contains("not Node, so heaplab sends nothing to it"), "{error}");
+            let is_refused = error.starts_with(&format!("process {}: this is ", child.id()))
+                && error.contains("not Node, so heaplab sends nothing to it");
+            assert!(is_refused, "{error}");
             std::thread::sleep(Duration::from_millis(200));
             assert!(child.try_wait().unwrap().is_none(), "{program} runs on");
             assert!(!mark.exists(), "{program} got a signal");

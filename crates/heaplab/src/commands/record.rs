@@ -132,10 +132,10 @@ fn check(args: &Args) -> Result<()> {
         misasked!("--granularity is for heaps that collect: with --node or --ocaml");
     }
     if args.python.is_some() && args.stack_depth == 0 {
-        misasked!("--python puts frames into stacks, of which --stack-depth 0 records none");
+        misasked!("--python adds frames to stacks, and --stack-depth 0 records no stacks");
     }
     if args.jvm_memory && args.samples == Some(0) {
-        misasked!("--jvm-memory divides resident memory, which --samples 0 does not read");
+        misasked!("--jvm-memory divides readings of resident memory, and --samples 0 takes none");
     }
     Ok(())
 }

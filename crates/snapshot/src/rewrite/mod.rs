@@ -25,7 +25,7 @@ use crate::write::WriteError;
 #[derive(Debug, thiserror::Error)]
 pub enum RewriteError {
     /// The file is damaged.
-    #[error("the snapshot is damaged at {0}; `validate` says how far it is good")]
+    #[error("the snapshot is damaged at {0}; `validate` names the undamaged part")]
     Damage(#[from] ReadError),
     /// The new file cannot be written.
     #[error(transparent)]

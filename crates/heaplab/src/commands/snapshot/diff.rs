@@ -44,7 +44,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     args.html.check()?;
     match &args.files[..] {
         [_, _] => two(&args)?,
-        _ if args.html.is_asked_for() => misasked!("--html is for two snapshots"),
+        _ if args.html.is_asked_for() => misasked!("--html compares exactly two snapshots"),
         files => series(&args, files)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -180,7 +180,7 @@ impl Source {
             return anyhow::anyhow!("{path}: {why}");
         }
         anyhow::anyhow!(
-            "{path}: {why}\nheaplab snapshot validate {path} says how far it is good, heaplab snapshot repair makes a file of that{otherwise}"
+            "{path}: {why}\nheaplab snapshot validate {path} names the undamaged part, heaplab snapshot repair writes a file of it{otherwise}"
         )
     }
 }

@@ -65,7 +65,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     args.asked.check()?;
     let files = [&args.base, &args.target, &args.last];
     if let Some(twice) = twice(&files) {
-        misasked!("{} is named twice: three snapshots are compared", twice.display());
+        misasked!("{} is named twice: name three different snapshots", twice.display());
     }
     tell(files, &args.asked, BornError::advice)
 }

@@ -55,7 +55,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return serve::run(&args.files, args.port, &args.reading);
     }
     let [path] = &args.files[..] else {
-        misasked!("a session is about one file; several are shown by --serve");
+        misasked!("a session has one file; --serve shows several");
     };
     let failed = file::analysed(path, &args.reading, None, |analysis| {
         std::thread::scope(|scope| {

@@ -49,7 +49,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             if is_python { identifiers.add_python(&text) } else { identifiers.add_source(&text) };
         if !whole {
             eprintln!(
-                "heaplab: {}: a part of it cannot be told from text without a parser; names that are there alone do not stay",
+                "heaplab: {}: heaplab has no parser to tell code from text in a part of this file; names found only there are redacted",
                 path.display()
             );
         }
@@ -65,7 +65,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if !args.rewriting.json {
         let (strings, kept) = (number(redacted.strings as u64), number(redacted.kept as u64));
         eprintln!(
-            "heaplab: {kept} of {strings} strings are kept somewhere as names; the others cannot be read any more"
+            "heaplab: {kept} of {strings} strings stay readable in some place, as names; all others are redacted everywhere"
         );
     }
     Ok(ExitCode::SUCCESS)
@@ -88,7 +88,7 @@ fn key(text: Option<&str>, file: Option<&Path>) -> Result<Key> {
         }
     };
     let (key, bytes) = Key::of_secret(&secret)
-        .with_context(|| format!("{from} is empty: a key that everybody has protects nothing"))?;
+        .with_context(|| format!("{from} is empty: an empty key protects nothing"))?;
     if bytes < Key::SECRET_BYTES_MIN {
         eprintln!(
             "heaplab: {from} has {bytes} bytes, so others could guess it and test strings against it: use {} or more",

@@ -45,7 +45,7 @@ impl Rewriting {
             output.is_ok_and(|output| self.file.canonicalize().is_ok_and(|input| input == output));
         ensure!(
             !is_input,
-            "{}: is the file that is read, and would be gone; name another with -o",
+            "{}: is the input, which the output would replace; name another file with -o",
             self.output.display()
         );
         Ok(())
