@@ -9,6 +9,7 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 use std::process::Command;
+use std::sync::OnceLock;
 
 /// Columns and types of the Nodes, written down once more.
 const NODE_12: [&str; 6] = ["type", "name", "id", "self_size", "edge_count", "trace_node_id"];
@@ -80,27 +81,32 @@ impl File {
         let strings = names(&self.0["strings"]);
         let (mut lost, mut nodes) = (Lost::default(), Vec::new());
         let mut hidden: Vec<(String, u64)> = types.iter().map(|name| (name.clone(), 0)).collect();
+        let place = |field: &str| had.iter().position(|name| name == field);
+        let [kind_at, name_at] = ["type", "name"].map(|field| place(field).unwrap());
+        let (state_at, trace_at) = (place("detachedness"), place("trace_node_id"));
+        let [keeps_state, keeps_trace] =
+            ["detachedness", "trace_node_id"].map(|field| columns.contains(&field));
+        let is_gone: Vec<bool> = types.iter().map(|name| gone.contains(&name.as_str())).collect();
+        let places: Vec<Option<usize>> = columns.iter().map(|field| place(field)).collect();
         for row in numbers(&self.0["nodes"]).chunks(had.len()) {
-            let of = |field: &str| had.iter().position(|name| name == field).map(|at| row[at]);
-            let (kind, name) =
-                (of("type").unwrap() as usize, &strings[of("name").unwrap() as usize]);
-            let is_gone = gone.contains(&types[kind].as_str());
-            hidden[kind].1 += u64::from(is_gone);
-            if !columns.contains(&"detachedness") {
-                lost.attached += u64::from(of("detachedness") == Some(1));
-                lost.detached += u64::from(of("detachedness") == Some(2));
-            } else if of("detachedness").is_none() {
-                lost.detached_by_name +=
-                    u64::from(types[kind] == "native" && name.starts_with("Detached "));
+            let (kind, name) = (row[kind_at] as usize, &strings[row[name_at] as usize]);
+            hidden[kind].1 += u64::from(is_gone[kind]);
+            match state_at {
+                Some(at) if !keeps_state => {
+                    lost.attached += u64::from(row[at] == 1);
+                    lost.detached += u64::from(row[at] == 2);
+                }
+                None if keeps_state => {
+                    lost.detached_by_name +=
+                        u64::from(types[kind] == "native" && name.starts_with("Detached "));
+                }
+                _ => {}
             }
-            lost.allocated += u64::from(
-                !columns.contains(&"trace_node_id") && of("trace_node_id").unwrap_or(0) != 0,
-            );
-            nodes.extend(
-                columns.iter().map(|field| {
-                    if *field == "type" && is_gone { 0 } else { of(field).unwrap_or(0) }
-                }),
-            );
+            lost.allocated += u64::from(!keeps_trace && trace_at.is_some_and(|at| row[at] != 0));
+            for at in &places {
+                let is_hidden = *at == Some(kind_at) && is_gone[kind];
+                nodes.push(if is_hidden { 0 } else { at.map_or(0, |at| row[at]) });
+            }
         }
         assert_eq!(types[0], "hidden");
         hidden.retain(|(_, count)| *count > 0);
@@ -216,13 +222,34 @@ fn heaps() -> Vec<(&'static str, Vec<u8>)> {
 
 const TARGETS: [Target; 4] = [Target::Node12, Target::Node16, Target::Node20, Target::Node24];
 
+/// A heap for each of the targets: as `convert` makes it, and by this test's own means.
+struct Heap {
+    name: &'static str,
+    bytes: Vec<u8>,
+    converted: [(Vec<u8>, Lost); 4],
+    expected: [(Vec<u8>, Lost); 4],
+}
+
+fn converted_heaps() -> &'static [Heap] {
+    static HEAPS: OnceLock<Vec<Heap>> = OnceLock::new();
+    HEAPS.get_or_init(|| {
+        let all = |(name, bytes): (_, Vec<u8>)| Heap {
+            name,
+            converted: TARGETS.map(|target| converted(&bytes, target)),
+            expected: TARGETS.map(|target| without(&bytes, target)),
+            bytes,
+        };
+        heaps().into_iter().map(all).collect()
+    })
+}
+
 #[test]
 fn what_is_lost_is_counted() {
     let mut all = Lost::default();
-    for (name, bytes) in heaps() {
-        for target in TARGETS {
-            let (_, lost) = converted(&bytes, target);
-            assert_eq!(lost, without(&bytes, target).1, "{name} to {target:?}");
+    for Heap { name, bytes, converted: new, expected } in converted_heaps() {
+        for (target, ((_, lost), (_, expected))) in TARGETS.iter().zip(new.iter().zip(expected)) {
+            assert_eq!(lost, expected, "{name} to {target:?}");
+            let lost = lost.clone();
             all.attached += lost.attached;
             all.detached += lost.detached;
             all.detached_by_name += lost.detached_by_name;
@@ -230,7 +257,7 @@ fn what_is_lost_is_counted() {
             all.hidden.extend(lost.hidden);
         }
         for target in [Target::Same, Target::Lines, Target::Compact] {
-            assert!(converted(&bytes, target).1.is_nothing(), "{name} to {target:?}");
+            assert!(converted(bytes, target).1.is_nothing(), "{name} to {target:?}");
         }
     }
     assert!(
@@ -274,34 +301,47 @@ fn what_is_not_known_is_named() {
     assert_eq!(lost, Lost { unknown, ..Lost::default() });
 }
 
-/// DevTools' answers (studies/heap-snapshots) about the file and every object.
-fn answers(folder: &Path, name: &str, bytes: &[u8]) -> Option<(Value, String)> {
+/// DevTools' answers (studies/heap-snapshots) about these files and every object of them.
+fn answers(files: &[(String, &[u8])]) -> Option<Vec<(Value, String)>> {
     let (study, node) = heaplab_oracle::devtools()?;
-    let (path, out) = (folder.join(name).with_extension("heapsnapshot"), folder.join(name));
-    fs::write(&path, bytes).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).with_extension("heapsnapshot");
+    for (name, bytes) in files {
+        fs::write(path(name), bytes).unwrap();
+    }
     let asked = Command::new(node)
         .arg(study.join("judge/ask.mjs"))
         .arg("answers")
-        .arg(&path)
+        .args(files.iter().map(|(name, _)| path(name)))
         .arg("-o")
-        .arg(&out)
+        .arg(folder.path())
         .output()
         .unwrap();
-    assert!(asked.status.success(), "{name}: {}", String::from_utf8_lossy(&asked.stderr));
-    let of_file = serde_json::from_slice(&fs::read(out.join("answers.json")).unwrap()).unwrap();
-    Some((of_file, fs::read_to_string(out.join("objects.tsv")).unwrap()))
+    assert!(asked.status.success(), "{}", String::from_utf8_lossy(&asked.stderr));
+    let about = |(name, _): &(String, _)| {
+        let out = folder.path().join(name);
+        let of_file = serde_json::from_slice(&fs::read(out.join("answers.json")).unwrap()).unwrap();
+        (of_file, fs::read_to_string(out.join("objects.tsv")).unwrap())
+    };
+    Some(files.iter().map(about).collect())
 }
 
 #[test]
 fn devtools_answers_as_about_the_file_without_what_is_lost() {
-    let folder = tempfile::tempdir().unwrap();
-    for (name, bytes) in heaps() {
+    for heap in converted_heaps() {
+        let name = heap.name;
         let targets = match name {
-            "chromium" => &TARGETS[..],
-            "tracking" => &[Target::Node12, Target::Node24],
-            _ => &[Target::Node16],
+            "chromium" => &[0, 1, 2, 3][..],
+            "tracking" => &[0, 3],
+            _ => &[1],
         };
-        let Some((before, _)) = answers(folder.path(), name, &bytes) else { return };
+        let mut files = vec![("before".to_owned(), &heap.bytes[..])];
+        for nth in targets.iter().copied() {
+            files.push((format!("new-{nth}"), &heap.converted[nth].0));
+            files.push((format!("expected-{nth}"), &heap.expected[nth].0));
+        }
+        let Some(answered) = answers(&files) else { return };
+        let (before, _) = &answered[0];
         let named = |answers: &Value, class: &str| -> u64 {
             let classes = answers["classes"].as_array().unwrap().iter();
             classes
@@ -309,14 +349,9 @@ fn devtools_answers_as_about_the_file_without_what_is_lost() {
                 .map(|found| found["count"].as_u64().unwrap())
                 .sum()
         };
-        for target in targets.iter().copied() {
-            let (new, lost) = converted(&bytes, target);
-            let Some((after, objects)) = answers(folder.path(), "new", &new) else { return };
-            let Some((expected, expected_objects)) =
-                answers(folder.path(), "expected", &without(&bytes, target).0)
-            else {
-                return;
-            };
+        for (nth, pair) in targets.iter().copied().zip(answered[1..].chunks_exact(2)) {
+            let (target, lost) = (TARGETS[nth], &heap.converted[nth].1);
+            let [(after, objects), (expected, expected_objects)] = pair else { unreachable!() };
             let differing = expected
                 .as_object()
                 .unwrap()
@@ -331,8 +366,8 @@ fn devtools_answers_as_about_the_file_without_what_is_lost() {
             // Figures in the help text.
             let total = |answers: &Value| answers["total_bytes"].as_u64().unwrap();
             assert_eq!(
-                total(&before),
-                total(&after) + lost.extra_native_bytes,
+                total(before),
+                total(after) + lost.extra_native_bytes,
                 "{name} to {target:?}"
             );
             assert_eq!(
@@ -342,13 +377,13 @@ fn devtools_answers_as_about_the_file_without_what_is_lost() {
             );
             let loses_shapes = lost.hidden.iter().any(|(name, _)| name == "object shape");
             assert_eq!(
-                named(&after, "(object shape)") == 0,
-                loses_shapes || named(&before, "(object shape)") == 0,
+                named(after, "(object shape)") == 0,
+                loses_shapes || named(before, "(object shape)") == 0,
                 "{name} to {target:?}"
             );
             assert_eq!(
-                named(&after, "Detached ") == 0,
-                lost.detached > 0 || named(&before, "Detached ") == 0,
+                named(after, "Detached ") == 0,
+                lost.detached > 0 || named(before, "Detached ") == 0,
                 "{name} to {target:?}"
             );
             if lost.hidden.is_empty() && lost.detached + lost.attached + lost.detached_by_name == 0

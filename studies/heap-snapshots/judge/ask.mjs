@@ -1,6 +1,7 @@
 // What DevTools answers about heap snapshots, as JSON and tables.
 //
 //   node judge/ask.mjs answers a.heapsnapshot -o DIR      DIR/answers.json, DIR/objects.tsv
+//   node judge/ask.mjs answers a.heapsnapshot b.heapsnapshot -o DIR      DIR/a/answers.json and so on
 //   node judge/ask.mjs diff a.heapsnapshot b.heapsnapshot -o FILE.json
 //   node judge/ask.mjs filters a.heapsnapshot -o FILE.json
 //
@@ -34,11 +35,18 @@ const {positionals: [command, ...files], values: {output}} = parseArgs({
   options: {output: {type: 'string', short: 'o'}},
 });
 const commands = {answers, diff, filters};
-if (!Object.hasOwn(commands, command ?? '') || files.length !== (command === 'diff' ? 2 : 1) || !output) {
-  console.error('usage: ask.mjs answers FILE -o DIR | ask.mjs diff FILE FILE -o FILE | ask.mjs filters FILE -o FILE');
+const isNumber = command === 'answers' ? files.length > 0 : files.length === (command === 'diff' ? 2 : 1);
+if (!Object.hasOwn(commands, command ?? '') || !isNumber || !output) {
+  console.error('usage: ask.mjs answers FILE... -o DIR | ask.mjs diff FILE FILE -o FILE | ask.mjs filters FILE -o FILE');
   process.exit(2);
 }
-await commands[command](...files, output);
+if (command === 'answers' && files.length > 1) {
+  for (const file of files) {
+    await answers(file, path.join(output, path.basename(file, '.heapsnapshot')));
+  }
+} else {
+  await commands[command](...files, output);
+}
 
 /** The class key that DevTools shows to the outside. */
 function publicKey(snapshot, key) {
