@@ -35,6 +35,14 @@ impl Differences {
             self.words.push(format!("{what}: theirs {}, ours {}", shorten(theirs), shorten(ours)));
         }
     }
+
+    /// Fails unless there is one difference for each path, in this order, with its beginning.
+    fn are(&self, expected: &[(&str, &str)]) {
+        assert_eq!(self.words.len(), expected.len(), "{:?}", self.words);
+        for (found, (path, words)) in self.words.iter().zip(expected) {
+            assert!(found.starts_with(&format!("{words}: ")), "{path}: {found}");
+        }
+    }
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -407,32 +415,34 @@ fn a_wrong_answer_is_seen() {
     let bytes = unpacked(&folder.join("node24-tracking.heapsnapshot.gz"));
     let snapshot = Snapshot::read(&bytes).unwrap();
     let analysis = Analysis::of(&snapshot, &Options::default());
-    let right: Value =
-        serde_json::from_slice(&unpacked(&folder.join("node24-tracking.json.gz"))).unwrap();
-    for path in [
-        "/classes/3/retained",
-        "/hashes/7",
-        "/statistics/v8heap/strings",
-        "/duplicates/0/self",
-        "/retainers/100/shown/0/from",
-        "/allocations/1/liveSize",
-    ] {
-        let mut wrong = right.clone();
+    let json =
+        |name: &str| -> Value { serde_json::from_slice(&unpacked(&folder.join(name))).unwrap() };
+    // Each falsifies one answer; the difference begins with these words.
+    let mut wrong = json("node24-tracking.json.gz");
+    let class = word(&wrong["classes"][3]["key"]);
+    let expected = [
+        ("/classes/3/retained", &*class),
+        ("/hashes/7", "hashes of objects"),
+        ("/statistics/v8heap/strings", "statistics"),
+        ("/duplicates/0/self", "duplicates"),
+        ("/retainers/100/shown/0/from", "retainers"),
+        ("/allocations/1/liveSize", "allocations"),
+    ];
+    for (path, _) in expected {
         *wrong.pointer_mut(path).unwrap() = json!(1);
-        assert_eq!(compare(&analysis, &wrong, None).words.len(), 1, "{path}");
     }
-    let right: Value =
-        serde_json::from_slice(&unpacked(&folder.join("node24-tracking.filters.json.gz"))).unwrap();
-    for path in [
-        "/named/duplicatedStrings/0/1",
-        "/ids/1/classes/0/3",
-        "/contexts/0/classes/2/2",
-        "/functions/0/classes/0/4",
-    ] {
-        let mut wrong = right.clone();
+    compare(&analysis, &wrong, None).are(&expected);
+    let mut wrong = json("node24-tracking.filters.json.gz");
+    let expected = [
+        ("/named/duplicatedStrings/0/1", "duplicatedStrings"),
+        ("/ids/1/classes/0/3", "ids"),
+        ("/contexts/0/classes/2/2", "native context"),
+        ("/functions/0/classes/0/4", "allocated by"),
+    ];
+    for (path, _) in expected {
         *wrong.pointer_mut(path).unwrap() = json!(999_999);
-        assert_eq!(compare_filters(&analysis, &wrong).words.len(), 1, "{path}");
     }
+    compare_filters(&analysis, &wrong).are(&expected);
 }
 
 /// DevTools' rows of objects, with class keys in words.
