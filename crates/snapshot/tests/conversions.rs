@@ -53,6 +53,7 @@ fn numbers(list: &Value) -> Vec<i64> {
 }
 
 /// A file as JSON; DevTools looks for its lists in their order.
+#[derive(Clone)]
 struct File(Value);
 
 impl File {
@@ -159,8 +160,8 @@ impl File {
 }
 
 /// The file without the data that the target has no place for, and that data's counts.
-fn without(bytes: &[u8], target: Target) -> (Vec<u8>, Lost) {
-    let mut file = File::of(bytes);
+fn without(file: &File, target: Target) -> (Vec<u8>, Lost) {
+    let mut file = file.clone();
     let tracked = file.0["snapshot"]["trace_function_count"].as_u64().unwrap_or(0) > 0;
     let (columns, gone): (&[&str], &[&str]) = match target {
         Target::Node12 => (&NODE_12, &LATER_TYPES),
@@ -233,11 +234,14 @@ struct Heap {
 fn converted_heaps() -> &'static [Heap] {
     static HEAPS: OnceLock<Vec<Heap>> = OnceLock::new();
     HEAPS.get_or_init(|| {
-        let all = |(name, bytes): (_, Vec<u8>)| Heap {
-            name,
-            converted: TARGETS.map(|target| converted(&bytes, target)),
-            expected: TARGETS.map(|target| without(&bytes, target)),
-            bytes,
+        let all = |(name, bytes): (_, Vec<u8>)| {
+            let file = File::of(&bytes);
+            Heap {
+                name,
+                converted: TARGETS.map(|target| converted(&bytes, target)),
+                expected: TARGETS.map(|target| without(&file, target)),
+                bytes,
+            }
         };
         heaps().into_iter().map(all).collect()
     })
@@ -277,7 +281,10 @@ fn what_is_lost_is_counted() {
         }
     });
     let (_, lost) = converted(&untold, Target::Node24);
-    assert!(lost.allocated > 0 && lost == without(&untold, Target::Node24).1, "{lost:?}");
+    assert!(
+        lost.allocated > 0 && lost == without(&File::of(&untold), Target::Node24).1,
+        "{lost:?}"
+    );
 }
 
 #[test]
