@@ -87,7 +87,7 @@ function warmUp(nowhere) {
   for (let slot = 0; slot < 40; slot++) put(slot, 0);
   put(-2, 0);
   put(-1, 0);
-  for (let round = 0; round < 16; round++) {
+  for (let round = 0; round < 4; round++) {
     runAll(nowhere, nowhere);
     run(length, nowhere);
     runWatched(length, nowhere);
