@@ -240,8 +240,15 @@ fn a_heap_that_is_too_small_a_node_that_hangs_and_one_without_strategies_say_so(
     assert!(Path::new(&path).exists());
 }
 
-/// A real Node behind a script that reports its process id. The test kills it while it runs a
-/// workload, and while heaplab reads its own objects.
+/// Bytes that a process has read of the file that is its standard input.
+fn read_bytes(pid: i32) -> u64 {
+    let said = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/0")).expect("a child that runs");
+    let at = said.lines().find_map(|line| line.strip_prefix("pos:"));
+    at.and_then(|at| at.trim().parse().ok()).expect("a position")
+}
+
+/// A real Node behind a script that reports its process id and stops. The test kills it while it
+/// runs a workload, and while heaplab waits to read its own objects.
 #[test]
 fn a_node_that_is_killed_says_so_and_leaves_no_file() {
     if !have(known::VERSION) {
@@ -252,14 +259,14 @@ fn a_node_that_is_killed_says_so_and_leaves_no_file() {
         (folder.path().join("node"), folder.path().join("pid"), folder.path().join("own.toml"));
     let real = find::node(&Spec::default()).unwrap();
     let script = format!(
-        "#!/bin/sh\n[ \"$1\" = --version ] || echo $$ > '{}'\nexec '{}' \"$@\"\n",
+        "#!/bin/sh\n[ \"$1\" = --version ] || {{ echo $$ > '{}'; kill -STOP $$; }}\nexec '{}' \"$@\"\n",
         pid.display(),
         real.display()
     );
     std::fs::write(&node, script).unwrap();
     std::fs::set_permissions(&node, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    // Some seconds of work: the kill comes in its middle.
-    let steps: Vec<Step> = std::iter::repeat_n(mixed(200_000), 10).flatten().collect();
+    // A minute of collections on any machine: the kill comes in its middle.
+    let steps = [Step::Collect(Ask::Full); 20_000];
     for own_objects in ["", &format!(",own={}", own.display())] {
         let text = format!("node={}{own_objects}", node.display());
         let said = std::thread::scope(|scope| {
@@ -272,9 +279,11 @@ fn a_node_that_is_killed_says_so_and_leaves_no_file() {
                     _ => std::thread::sleep(std::time::Duration::from_millis(5)),
                 }
             };
-            // For the reading of its objects the run stops early and is killed at once.
-            if own_objects.is_empty() {
-                std::thread::sleep(std::time::Duration::from_millis(700));
+            // It goes on only for a workload, until it has read the first steps.
+            while own_objects.is_empty() && read_bytes(number) == 0 {
+                // SAFETY: as below. It may not have stopped yet, so each turn wakes it.
+                unsafe { libc::kill(number, libc::SIGCONT) };
+                std::thread::sleep(std::time::Duration::from_millis(5));
             }
             // SAFETY: kill takes numbers; the process is a child that nobody has waited for yet.
             assert_eq!(unsafe { libc::kill(number, libc::SIGKILL) }, 0, "it ran to its end");
