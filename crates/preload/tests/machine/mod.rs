@@ -4,10 +4,11 @@
 
 #![allow(dead_code, reason = "each test binary uses what it needs")]
 
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Compilers, and the runner of their programs.
 #[derive(Debug)]
@@ -15,6 +16,8 @@ pub struct Machine {
     c: OsString,
     cpp: OsString,
     emulator: Option<OsString>,
+    /// The recorder's objects by their additional flags: one takes two seconds to compile.
+    objects: Mutex<HashMap<String, Arc<OnceLock<Vec<u8>>>>>,
 }
 
 /// Flags of the recorder's build, except those that only silence warnings.
@@ -23,7 +26,12 @@ const OBJECT_FLAGS: &str = "-std=gnu11 -O2 -fPIC -shared -fvisibility=hidden -ft
 /// This machine.
 pub fn own() -> &'static Machine {
     static OWN: OnceLock<Machine> = OnceLock::new();
-    OWN.get_or_init(|| Machine { c: "cc".into(), cpp: "c++".into(), emulator: None })
+    OWN.get_or_init(|| Machine {
+        c: "cc".into(),
+        cpp: "c++".into(),
+        emulator: None,
+        objects: Mutex::default(),
+    })
 }
 
 /// Aarch64, if Debian's cross compilers (of any version) and qemu are installed; otherwise prints a
@@ -47,6 +55,7 @@ pub fn aarch64() -> Option<&'static Machine> {
             emulator: Some(installed(Box::new(
                 ["qemu-aarch64", "qemu-aarch64-static"].into_iter().map(String::from),
             ))?),
+            objects: Mutex::default(),
         })
     });
     if found.is_none() {
@@ -78,12 +87,18 @@ impl Machine {
         if self.emulator.is_none() {
             return heaplab_preload::PRELOAD.to_vec();
         }
-        static OBJECT: OnceLock<Vec<u8>> = OnceLock::new();
-        OBJECT.get_or_init(|| self.object(&[])).clone()
+        self.object(&[])
     }
 
     /// The recorder's object, compiled with additional flags.
     pub fn object(&self, flags: &[&str]) -> Vec<u8> {
+        let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        let object = objects.entry(flags.join(" ")).or_default().clone();
+        drop(objects);
+        object.get_or_init(|| self.compile_object(flags)).clone()
+    }
+
+    fn compile_object(&self, flags: &[&str]) -> Vec<u8> {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("object.so");
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/c/preload.c");
