@@ -24,6 +24,8 @@ use std::sync::OnceLock;
 const POLICIES: [&str; 3] = ["balanced", "aggressive", "none"];
 const ROOT_CHUNK_WORDS: usize = 16 << 17;
 const WORD_BYTES: usize = 8;
+/// Without the compiler for programs that run long: it took a fourth of the processors' time.
+const SHORT_RUN: &str = "-XX:TieredStopAtLevel=1";
 
 /// A JDK 17 with its compiler, and the compiled driver; `None`, with a printed line, without one.
 fn driver() -> Option<&'static (PathBuf, PathBuf)> {
@@ -35,6 +37,7 @@ fn driver() -> Option<&'static (PathBuf, PathBuf)> {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../../../studies/elastic-metaspace/whitebox");
         let compiled = Command::new(java.with_file_name("javac"))
+            .arg(format!("-J{SHORT_RUN}"))
             .arg("-d")
             .arg(&classes)
             .args([sources.join("Replay.java"), sources.join("sun/hotspot/WhiteBox.java")])
@@ -121,6 +124,7 @@ fn later_driver(feature: u32) -> Option<(PathBuf, PathBuf)> {
         std::fs::write(folder.join(place), source).unwrap();
     }
     let compiled = Command::new("javac")
+        .arg(format!("-J{SHORT_RUN}"))
         .args(["--release", "17", "-d"])
         .arg(&folder)
         .args(&files)
@@ -161,6 +165,7 @@ fn run(
             "-XX:+UseSerialGC",
             "-Xmx256m",
         ])
+        .arg(SHORT_RUN)
         .args(options)
         .args(["Replay", "-", "0", &word(limits.commit), &word(limits.reserve)])
         .stdin(Stdio::piped())
