@@ -385,7 +385,7 @@ fn python_sources_are_read_as_python() {
     );
     assert!(
         String::from_utf8_lossy(&redacted.stderr)
-            .contains("app.jsx: a part of it cannot be told from text")
+            .contains("app.jsx: heaplab has no parser to tell code from text")
     );
 }
 

@@ -12,7 +12,8 @@ fn what_is_written_anew_does_not_take_the_place_of_what_was_read() {
             heaplab(&[words[0]], &path, &[&words[1..], &["-o", same.to_str().unwrap()]].concat());
         assert!(
             !refused.status.success()
-                && String::from_utf8_lossy(&refused.stderr).contains("is the file that is read"),
+                && String::from_utf8_lossy(&refused.stderr)
+                    .contains("is the input, which the output would replace"),
             "{refused:?}"
         );
         assert!(std::fs::read(&path).unwrap() == before, "{words:?}");
