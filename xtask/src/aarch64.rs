@@ -35,6 +35,9 @@ pub fn run(cargo: impl Fn(&[&str], &[(&str, &str)]) -> Result<()>) -> Result<()>
     cargo(
         &[
             "test",
+            // Optimised, the crate takes longer to compile than its few tests to run.
+            "--config",
+            "profile.dev.package.heaplab-snapshot.opt-level=0",
             "--package",
             "heaplab-snapshot",
             "--lib",
