@@ -11,8 +11,7 @@ use super::bounds::Bounds;
 use super::measure::{Spread, Used};
 use super::recorder::{FLOORS, Run, Way};
 use anyhow::{Context, Result};
-use heaplab_statistics::Estimate;
-use heaplab_statistics::{bootstrap_apart, hodges_lehmann, lower_quartile};
+use heaplab_statistics::{Estimate, bootstrap_apart, hodges_lehmann, lower_quartile};
 
 /// Confidence of every interval.
 const CONFIDENCE: f64 = 0.95;

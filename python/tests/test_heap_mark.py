@@ -64,7 +64,8 @@ def said(tmp_path_factory):
     folder = tmp_path_factory.mktemp("marked")
     (folder / "test_it.py").write_text(TESTS)
     # A marked test records a whole pytest: modules are compiled once for all, others' plugins stay out.
-    environment = {name: value for name, value in os.environ.items() if name not in ("HEAPLAB_PYTEST", "PYTHONDONTWRITEBYTECODE")}
+    left_out = ("HEAPLAB_PYTEST", "PYTHONDONTWRITEBYTECODE")
+    environment = {name: value for name, value in os.environ.items() if name not in left_out}
     environment["PYTHONPYCACHEPREFIX"] = os.fspath(folder / "compiled")
     others = [plugin.name for plugin in importlib.metadata.entry_points(group="pytest11") if plugin.name != "heaplab"]
     environment["PYTEST_ADDOPTS"] = " ".join(f"-p no:{name}" for name in others)

@@ -13,8 +13,7 @@ use crate::cell::Measure;
 use crate::fit::Point;
 use crate::plan::{CellId, Plan, SpaceMeasure, TimeMeasure};
 use crate::run::Block;
-use heaplab_statistics::Estimate;
-use heaplab_statistics::{Random, median};
+use heaplab_statistics::{Estimate, Random, median};
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
 /// Resamplings.

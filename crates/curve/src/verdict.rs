@@ -14,8 +14,7 @@ use crate::run::{Block, Measured};
 use crate::sample::Samples;
 use crate::summary::Asked;
 use heaplab_experiment::verdict::DEBUG_BUILD;
-use heaplab_statistics::Estimate;
-use heaplab_statistics::median;
+use heaplab_statistics::{Estimate, median};
 use heaplab_text::words::{bytes, plural};
 
 /// A canary whose elapsed time exceeds its CPU time by this factor shared its processor.

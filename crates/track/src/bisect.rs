@@ -9,8 +9,7 @@ mod step;
 
 pub use step::{SoughtStep, recordings};
 
-use heaplab_statistics::Estimate;
-use heaplab_statistics::{median, shift_apart};
+use heaplab_statistics::{Estimate, median, shift_apart};
 
 const CONFIDENCE: f64 = 0.95;
 /// A middle nearer to one side than this share of the step belongs to that side.

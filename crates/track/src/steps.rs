@@ -13,8 +13,7 @@
 //!    alarm, so the parts add no false ones for an unchanged program.
 
 use crate::noise::{STRETCH_MIN, centred_ranks, chances, largest, lengths};
-use heaplab_statistics::Estimate;
-use heaplab_statistics::{Random, median, shift_apart};
+use heaplab_statistics::{Estimate, Random, median, shift_apart};
 use serde::Serialize;
 
 /// How many times the spread of repetitions a difference has to be.

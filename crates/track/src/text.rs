@@ -284,7 +284,7 @@ pub fn measured(store: &Store, commit: &Commit) -> Option<String> {
     Some(format!("{} {subject}: {what}", commit.short()))
 }
 
-/// The first line of a search among `number` commits, of which both ends are measured.
+/// The first line of a search among `number` commits. Both ends are measured.
 pub fn looking(sought: &SoughtStep, number: usize) -> String {
     let behind_first = number.saturating_sub(1);
     let to_measure = match behind_first.next_power_of_two().ilog2() {
