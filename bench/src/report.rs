@@ -6,8 +6,8 @@
 
 use super::readers::{self, Reader};
 use anyhow::{Context, Result, bail};
-use heaplab_findings::{Detectors, Options};
-use heaplab_profile::{NoObserver, profile};
+use heaplab_findings::{Options, find};
+use heaplab_profile::Profile;
 use heaplab_trace::EventSource;
 use heaplab_trace::generate::{Distribution, Generator};
 use std::process::Command;
@@ -96,13 +96,11 @@ fn analyse(events: u64, what: What) -> Result<()> {
             (0, 0)
         }
         What::Profile => {
-            let profile = profile(&tables, &mut generator, &options, &mut NoObserver)?;
+            let profile = Profile::of(&tables, &mut generator, &options)?;
             (profile.peak.live.objects, profile.stacks.len())
         }
         What::Findings => {
-            let mut detectors = Detectors::new(Options::default());
-            let profile = profile(&tables, &mut generator, &options, &mut detectors)?;
-            let findings = detectors.finish(&tables, &profile);
+            let (profile, findings) = find(&tables, &mut generator, &options, Options::default())?;
             (profile.peak.live.objects, profile.stacks.len() + findings.limits.len())
         }
     };

@@ -5,9 +5,7 @@ use crate::{
     MetaspaceSnapshot, Written,
 };
 use heaplab_jvm::{At as MetaspaceAt, has_chunks, jvms, shadow_at};
-use heaplab_profile::{
-    At, MomentRequest, NoObserver, Observer, Profile, ProfileOptions, choose, profile,
-};
+use heaplab_profile::{At, MomentRequest, Profile, ProfileOptions, choose, profile};
 use heaplab_replay::Selected;
 use heaplab_trace::bundle::{Bundle, Selection};
 use heaplab_trace::tables::Tables;
@@ -56,15 +54,12 @@ impl<'a> Source<'a> {
         mut out: &mut dyn Write,
     ) -> Result<(), ExportError> {
         let mut detail = Detail::new(self.bundle.meta().duration_ns > 0);
-        let (profile, moment) = self.profiled(&mut detail)?;
-        Export {
-            tables: self.bundle.tables(),
-            profile: &profile,
-            detail: &detail,
-            moment,
-            about: self.about.clone(),
-        }
-        .write(format, &mut out)
+        let (options, moment) = self.measured();
+        let (tables, mut events) = (self.bundle.tables(), self.bundle.events(self.selection)?);
+        let profile = profile(tables, &mut events, &options, &mut detail)
+            .map_err(choose::of_recording(self.bundle))?;
+        Export { tables, profile: &profile, detail: &detail, moment, about: self.about.clone() }
+            .write(format, &mut out)
     }
 
     /// Writes the live blocks as a heap snapshot; for a JVM's metaspace its loaders and chunks.
@@ -77,7 +72,7 @@ impl<'a> Source<'a> {
         if has_chunks(tables) {
             return self.write_metaspace(out);
         }
-        let (profile, moment) = self.profiled(&mut NoObserver)?;
+        let (profile, moment) = self.profiled()?;
         let at = self.at(&profile, moment)?;
         let blocks = LiveBlocks::at(at, tables, bundle.events(self.selection)?)
             .map_err(choose::of_recording(bundle))?;
@@ -90,7 +85,7 @@ impl<'a> Source<'a> {
     /// # Errors
     /// The errors of [`HeapAtMoment::at`], or the recording lacks this moment.
     pub fn run_on(&self, heap: &dyn Selected) -> Result<HeapAtMoment, ExportError> {
-        let (profile, moment) = self.profiled(&mut NoObserver)?;
+        let (profile, moment) = self.profiled()?;
         let at = self.at(&profile, moment)?;
         HeapAtMoment::at(heap, self.bundle, self.selection, at, moment == InUseAt::End)
     }
@@ -128,7 +123,16 @@ impl<'a> Source<'a> {
     }
 
     /// The profile with the bytes in use at the moment.
-    fn profiled(&self, observer: &mut impl Observer) -> Result<(Profile, InUseAt), ExportError> {
+    fn profiled(&self) -> Result<(Profile, InUseAt), ExportError> {
+        let (options, moment) = self.measured();
+        let mut events = self.bundle.events(self.selection)?;
+        let profile = Profile::of(self.bundle.tables(), &mut events, &options)
+            .map_err(choose::of_recording(self.bundle))?;
+        Ok((profile, moment))
+    }
+
+    /// What a profile measures, so that it has the bytes in use at the moment.
+    fn measured(&self) -> (ProfileOptions, InUseAt) {
         let mut options = ProfileOptions::default();
         let moment = match self.moment {
             choose::Chosen::Peak => InUseAt::Peak,
@@ -138,10 +142,7 @@ impl<'a> Source<'a> {
                 InUseAt::Asked(0)
             }
         };
-        let (tables, mut events) = (self.bundle.tables(), self.bundle.events(self.selection)?);
-        let profile = profile(tables, &mut events, &options, observer)
-            .map_err(choose::of_recording(self.bundle))?;
-        Ok((profile, moment))
+        (options, moment)
     }
 
     fn at<'p>(

@@ -10,10 +10,11 @@ use crate::group::by_function;
 use crate::growth::{GROWTH, Growth, Through};
 use crate::slop::{When, by_allocator, counts};
 use crate::{Basis, Detectors, Findings, Found, Options, function, nameless, rank};
-use heaplab_profile::Profile;
+use heaplab_profile::{Profile, ProfileOptions, profile};
 use heaplab_size_class::Allocator;
 use heaplab_text::words::count;
 use heaplab_trace::tables::Tables;
+use heaplab_trace::{EventSource, TraceError};
 use std::collections::HashMap;
 
 /// Each detector sees every event, without dynamic dispatch: this is the inner loop of a report.
@@ -21,7 +22,7 @@ macro_rules! detectors {
     ($($name:ident: $detector:ty),+ $(,)?) => {
         /// Watches a pass and gives its findings afterwards.
         #[derive(Debug)]
-        pub struct Detectors {
+        pub(crate) struct Detectors {
             options: $crate::Options,
             /// Number of the highest peak, once the pass has ended.
             peak: u64,
@@ -85,9 +86,25 @@ macro_rules! detectors {
 }
 pub(crate) use detectors;
 
+/// Reads all events of `source` once: their profile, and the findings.
+///
+/// # Errors
+/// As for [`profile`].
+pub fn find(
+    tables: &Tables,
+    source: &mut dyn EventSource,
+    measured: &ProfileOptions,
+    options: Options,
+) -> Result<(Profile, Findings), TraceError> {
+    let mut detectors = Detectors::new(options);
+    let profile = profile(tables, source, measured, &mut detectors)?;
+    let findings = detectors.finish(tables, &profile);
+    Ok((profile, findings))
+}
+
 impl Detectors {
     /// Begins with nothing seen.
-    pub fn new(options: Options) -> Detectors {
+    fn new(options: Options) -> Detectors {
         // A sanitizer's blocks tell nothing about the allocator that the program uses without the
         // sanitizer.
         let unasked = options.recorded_under_sanitizer().then_some(Basis::Table(Allocator::Glibc));
@@ -95,7 +112,7 @@ impl Detectors {
     }
 
     /// The findings; `profile` is the result of the watched pass.
-    pub fn finish(self, tables: &Tables, profile: &Profile) -> Findings {
+    fn finish(self, tables: &Tables, profile: &Profile) -> Findings {
         let options = &self.options;
         let mut limits = Vec::new();
         if options.recorded_under_sanitizer() {

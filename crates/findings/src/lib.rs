@@ -1,11 +1,10 @@
 //! Slop, clownshoes, growth, churn and leaks, with what each would save.
 //!
-//! For programmers who ask what to change in a program. The findings observe the profile's pass
-//! ([`Detectors`] is an [`heaplab_profile::Observer`]), so a report reads its recording once. Each
-//! detector is one module with its detection, its evidence (a [`Finding`]) and its words: `growth`,
-//! `churn`, `leaks`, and `clownshoes` with three files beside it. [`slop`] makes the counts table
-//! and the sums by allocator. [`metaspace`] looks at a JVM's metaspace at a moment instead of a
-//! pass.
+//! For programmers who ask what to change in a program. The detectors observe the profile's pass
+//! ([`find`]), so a report reads its recording once. Each detector is one module with its
+//! detection, its evidence (a [`Finding`]) and its words: `growth`, `churn`, `leaks`, and
+//! `clownshoes` with three files beside it. [`slop`] makes the counts table and the sums by
+//! allocator. [`metaspace`] looks at a JVM's metaspace at a moment instead of a pass.
 //!
 //! Source: "Clownshoes available in sizes 2^10+1 and up!" (2011) and "Please grow your buffers
 //! exponentially" (2014), both on Firefox. Deviation: costs are given for several allocators,
@@ -13,14 +12,13 @@
 //! never called waste.
 //!
 //! ```
-//! use heaplab_findings::{CLOWNSHOES, Detectors, Options};
+//! use heaplab_findings::{CLOWNSHOES, Options, find};
 //! use heaplab_trace::{Event, source::Slice, tables::Tables};
 //!
 //! let tables = Tables::default();
 //! let events: Vec<Event> = (0..1000).map(|object| Event { object, size: 4104, ..Event::default() }).collect();
-//! let mut detectors = Detectors::new(Options::default());
-//! let profile = heaplab_profile::profile(&tables, &mut Slice(&events), &Default::default(), &mut detectors)?;
-//! let findings = detectors.finish(&tables, &profile);
+//! let (profile, findings) = find(&tables, &mut Slice(&events), &Default::default(), Options::default())?;
+//! assert_eq!(profile.peak.live.bytes, 1000 * 4104);
 //! let shoe = findings.findings.iter().find(|finding| finding.kind == CLOWNSHOES).unwrap();
 //! assert!(shoe.title.contains("4,104-byte requests, 8 bytes over 4,096"));
 //! # Ok::<(), heaplab_trace::TraceError>(())
@@ -51,6 +49,7 @@ mod strategy;
 
 pub use churn::{CHURN, Churn, ChurnPattern};
 pub use clownshoe::{CLOWNSHOES, Cause, Clownshoe, ShoeSize};
+pub use detect::find;
 pub use finding::{Finding, Kind, Run};
 pub use growth::{GROWTH, Growth, GrowthStrategy, Through};
 pub use leaks::{LEAK, Leak, LeakClock, LeakPattern};

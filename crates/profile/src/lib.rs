@@ -19,13 +19,13 @@
 //! with its own slop.
 //!
 //! ```
-//! use heaplab_profile::{NoObserver, ProfileOptions, profile};
+//! use heaplab_profile::{Profile, ProfileOptions};
 //! use heaplab_trace::{Event, Op, source::Slice, tables::Tables};
 //!
 //! let birth = |object, size| Event { op: Op::Alloc, object, size, ..Event::default() };
 //! let death = |object| Event { op: Op::Free, object, ..Event::default() };
 //! let events = [birth(0, 100), birth(1, 50), death(0), birth(2, 20)];
-//! let profile = profile(&Tables::default(), &mut Slice(&events), &ProfileOptions::default(), &mut NoObserver)?;
+//! let profile = Profile::of(&Tables::default(), &mut Slice(&events), &ProfileOptions::default())?;
 //! assert_eq!((profile.peak.row, profile.peak.live.bytes), (1, 150));
 //! assert_eq!(profile.end.live.bytes, 70);
 //! # Ok::<(), heaplab_trace::TraceError>(())
@@ -54,7 +54,7 @@ pub use model::{
     Amount, Lifetime, Lifetimes, MarkRow, Moment, MomentSize, MomentStack, Profile, SizeRow,
     StackRow, ThreadRow, Timeline, TimelineAxis, TimelinePoint, Totals,
 };
-pub use observe::{Instant, NoObserver, Object, Observer};
+pub use observe::{Instant, Object, Observer};
 pub use options::{At, MomentRequest, ProfileOptions, remapped_from_bytes};
 pub use parts::{KindsAt, NamedPart, ResidentParts, resident_kinds, resident_parts};
 pub use pass::profile;

@@ -74,7 +74,7 @@ pub trait Observer {
 }
 
 /// An observer that ignores everything.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoObserver;
+#[derive(Debug)]
+pub(crate) struct NoObserver;
 
 impl Observer for NoObserver {}

@@ -3,7 +3,7 @@
 use crate::live::Live;
 use crate::marks::Marks;
 use crate::moments::Moments;
-use crate::observe::{Instant, Object, Observer};
+use crate::observe::{Instant, NoObserver, Object, Observer};
 use crate::ranges::{Ended, RangesBuilder};
 use crate::sizes::Sizes;
 use crate::stacks::Stacks;
@@ -21,9 +21,9 @@ const SIZE_LIMIT: u64 = heaplab_trace::order::OBJECT_BYTES_MAX;
 /// # Errors
 /// An error of the source, and events that no program can produce: an object born twice, sizes
 /// beyond any address space, a stack missing in `tables`.
-pub fn profile<S: EventSource, O: Observer>(
+pub fn profile<O: Observer>(
     tables: &Tables,
-    source: &mut S,
+    source: &mut dyn EventSource,
     options: &ProfileOptions,
     observer: &mut O,
 ) -> Result<Profile, TraceError> {
@@ -44,6 +44,20 @@ pub fn profile<S: EventSource, O: Observer>(
         source.next_batch(&mut batch)?;
     }
     Ok(pass.finish())
+}
+
+impl Profile {
+    /// The profile of all events of `source`, which nobody else observes.
+    ///
+    /// # Errors
+    /// As for [`profile`].
+    pub fn of(
+        tables: &Tables,
+        source: &mut dyn EventSource,
+        options: &ProfileOptions,
+    ) -> Result<Profile, TraceError> {
+        profile(tables, source, options, &mut NoObserver)
+    }
 }
 
 struct Pass<'a, O> {

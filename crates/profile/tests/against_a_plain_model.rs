@@ -2,8 +2,8 @@
 //! at the peak.
 
 use heaplab_profile::{
-    Amount, At, Lives, MomentRequest, NoObserver, Profile, ProfileOptions, SURVIVES, TimelineAxis,
-    profile, remapped_from_bytes,
+    Amount, At, Lives, MomentRequest, Profile, ProfileOptions, SURVIVES, TimelineAxis,
+    remapped_from_bytes,
 };
 use heaplab_trace::source::Slice;
 use heaplab_trace::tables::{Mark, StackNode, Tables};
@@ -18,7 +18,7 @@ fn tables() -> Tables {
 }
 
 fn run(events: &[Event], options: &ProfileOptions) -> Profile {
-    profile(&tables(), &mut Slice(events), options, &mut NoObserver).unwrap()
+    Profile::of(&tables(), &mut Slice(events), options).unwrap()
 }
 
 /// Turns loose choices into a legal workload.
@@ -289,10 +289,9 @@ fn what_no_program_can_do_is_an_error_with_its_row() {
         ),
     ];
     for (events, message) in cases {
-        let error =
-            profile(&tables(), &mut Slice(&events), &ProfileOptions::default(), &mut NoObserver)
-                .unwrap_err()
-                .to_string();
+        let error = Profile::of(&tables(), &mut Slice(&events), &ProfileOptions::default())
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(message), "{error}");
     }
     let strangers = [
@@ -318,9 +317,7 @@ fn marks_of_other_processes_are_taken_by_their_time_and_own_ones_by_their_event(
         |object, time_ns| Event { op: Op::Alloc, object, size: 100, time_ns, ..Event::default() };
     let own = Event { op: Op::Mark, object: 2, time_ns: 25, ..Event::default() };
     let taken = |events: &[Event]| -> Vec<(String, u64, u64)> {
-        let profile =
-            profile(&tables, &mut Slice(events), &ProfileOptions::default(), &mut NoObserver)
-                .unwrap();
+        let profile = Profile::of(&tables, &mut Slice(events), &ProfileOptions::default()).unwrap();
         profile.marks.into_iter().map(|mark| (mark.name, mark.row, mark.live.bytes)).collect()
     };
     let row = |name: &str, row, bytes| (name.to_string(), row, bytes);

@@ -3,11 +3,10 @@
 
 use crate::page::limits;
 use heaplab_dark_matter::{DarkMatter, DarkMatterError};
-use heaplab_findings::{Basis, Detectors, Findings, Found, Options, Rank};
+use heaplab_findings::{Basis, Findings, Found, Options, Rank, find};
 use heaplab_profile::choose::{self, ChooseError};
 use heaplab_profile::{
-    At, MomentRequest, NoObserver, ProcessPeak, Profile, process_peaks, profile,
-    remapped_from_bytes,
+    At, MomentRequest, ProcessPeak, Profile, process_peaks, remapped_from_bytes,
 };
 use heaplab_trace::bundle::{Bundle, Meta, Selection};
 use heaplab_trace::tables::{Ended, Tables};
@@ -125,19 +124,18 @@ fn read(
     let tables = bundle.tables();
     let process = selection.process;
     let remapped_from_bytes = remapped_from_bytes(&bundle.meta().allocator);
-    let mut detectors = Detectors::new(Options {
+    let detection = Options {
         process,
         recorded_under: bundle.meta().allocator.clone(),
         moves_known: !bundle.meta().moves_unknown,
         remapped_from_bytes,
         ended: bundle.meta().cut.is_none() && ended(tables, process),
         ..detection
-    });
+    };
     let options = heaplab_profile::ProfileOptions { remapped_from_bytes, ..options };
     let mut events = Watched::new(bundle, selection, progress)?;
-    let profile = profile(tables, &mut events, &options, &mut detectors)
-        .map_err(choose::of_recording(bundle))?;
-    let mut findings = detectors.finish(tables, &profile);
+    let (profile, mut findings) =
+        find(tables, &mut events, &options, detection).map_err(choose::of_recording(bundle))?;
     if !is_mallocs(bundle.meta(), tables) {
         let Findings { counts, counts_at_peak, .. } = findings;
         findings = Findings { counts, counts_at_peak, ..Findings::default() };
@@ -186,8 +184,7 @@ pub fn profile_of(
         remapped_from_bytes,
         ..heaplab_profile::ProfileOptions::default()
     };
-    profile(bundle.tables(), &mut events, &options, &mut NoObserver)
-        .map_err(choose::of_recording(bundle))
+    Profile::of(bundle.tables(), &mut events, &options).map_err(choose::of_recording(bundle))
 }
 
 /// The findings that a report numbers, in their order: not what came once, stayed and is little,

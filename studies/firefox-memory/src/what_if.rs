@@ -7,7 +7,7 @@
 
 use crate::workloads::Workload;
 use anyhow::Result;
-use heaplab_profile::{NoObserver, Profile, profile};
+use heaplab_profile::Profile;
 use heaplab_size_class::Allocator;
 use heaplab_study::in_tree;
 use heaplab_text::words::count;
@@ -49,7 +49,7 @@ const ALLOCATORS: [Allocator; 2] = [Allocator::Jemalloc, Allocator::Mimalloc];
 impl Asked {
     fn of(tables: &Tables, source: &mut impl EventSource) -> Result<Asked> {
         let options = heaplab_profile::ProfileOptions::default();
-        let profile: Profile = profile(tables, source, &options, &mut NoObserver)?;
+        let profile = Profile::of(tables, source, &options)?;
         let usable = |allocator: Allocator| {
             let sizes = profile.sizes.iter();
             sizes.map(|row| row.at_peak.objects * allocator.usable(row.request, 1)).sum()

@@ -1,8 +1,8 @@
 //! Claims that need a workload: the document's own, generated anew, and the recording of SQLite.
 
 use anyhow::{Context, Result};
-use heaplab_findings::{Basis, CountsTable, Detectors, Findings, Growth, Options};
-use heaplab_profile::{Profile, profile};
+use heaplab_findings::{Basis, CountsTable, Findings, Growth, Options, find};
+use heaplab_profile::Profile;
 use heaplab_size_class::Allocator;
 use heaplab_study::{in_tree, replayed};
 use heaplab_text::words::count;
@@ -199,12 +199,8 @@ fn analyse(
     source: &mut impl EventSource,
     allocator: Allocator,
 ) -> Result<(Profile, Findings)> {
-    let mut detectors =
-        Detectors::new(Options { basis: Some(Basis::Table(allocator)), ..Options::default() });
-    let profile =
-        profile(tables, source, &heaplab_profile::ProfileOptions::default(), &mut detectors)?;
-    let findings = detectors.finish(tables, &profile);
-    Ok((profile, findings))
+    let options = Options { basis: Some(Basis::Table(allocator)), ..Options::default() };
+    Ok(find(tables, source, &heaplab_profile::ProfileOptions::default(), options)?)
 }
 
 /// A workload under construction: one process, one thread, one stack.

@@ -5,7 +5,7 @@ use heaplab_arena::Arenas;
 use heaplab_export::{About, HeapAtMoment};
 use heaplab_heap::structure;
 use heaplab_metaspace::Metaspaces;
-use heaplab_profile::{NoObserver, ProfileOptions, profile};
+use heaplab_profile::{Profile, ProfileOptions};
 use heaplab_replay::{Families, Of};
 use heaplab_snapshot::{Snapshot, analysis, analysis::Analysis};
 use heaplab_trace::bundle::{Bundle, BundleWriter, Selection};
@@ -35,13 +35,8 @@ fn root() -> PathBuf {
 /// the file.
 fn check(bundle: &Bundle, names: &[&str]) {
     let (tables, all) = (bundle.tables(), Selection::default());
-    let profile = profile(
-        tables,
-        &mut bundle.events(all).unwrap(),
-        &ProfileOptions::default(),
-        &mut NoObserver,
-    )
-    .unwrap();
+    let profile =
+        Profile::of(tables, &mut bundle.events(all).unwrap(), &ProfileOptions::default()).unwrap();
     for (name, (at, is_end)) in names
         .iter()
         .flat_map(|name| [(&profile.peak, false), (&profile.end, true)].map(|at| (*name, at)))

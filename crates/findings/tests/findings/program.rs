@@ -1,7 +1,7 @@
 //! A program written as a trace: allocates, grows and frees from named stacks.
 
-use heaplab_findings::{Detectors, Findings, Options};
-use heaplab_profile::{Profile, profile};
+use heaplab_findings::{Findings, Options, find};
+use heaplab_profile::Profile;
 use heaplab_trace::source::Slice;
 use heaplab_trace::tables::{Frame, StackNode, Tables};
 use heaplab_trace::{Event, Flags, Op};
@@ -90,15 +90,6 @@ impl Program {
     }
 
     pub fn findings(&self, options: Options) -> (Profile, Findings) {
-        let mut detectors = Detectors::new(options);
-        let profile = profile(
-            &self.tables,
-            &mut Slice(&self.events),
-            &heaplab_profile::ProfileOptions::default(),
-            &mut detectors,
-        )
-        .unwrap();
-        let findings = detectors.finish(&self.tables, &profile);
-        (profile, findings)
+        find(&self.tables, &mut Slice(&self.events), &Default::default(), options).unwrap()
     }
 }

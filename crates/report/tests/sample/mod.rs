@@ -9,8 +9,8 @@ use heaplab_experiment::results::{
     CellFailure, Comparison, HeapResult, Machine, Measure, Outcome, RESULTS_VERSION, Results,
     Settings, Space, SpaceMoment, Time, Touch, Workload,
 };
-use heaplab_findings::{Detectors, Findings};
-use heaplab_profile::{Profile, ProfileOptions, profile};
+use heaplab_findings::{Findings, find};
+use heaplab_profile::{Profile, ProfileOptions};
 use heaplab_report::page::{limits, model};
 use heaplab_report::{HeapAt, Report, Saved, Shown};
 use heaplab_statistics::Estimate;
@@ -240,11 +240,9 @@ pub fn large(stacks: u32) -> Recorded {
 }
 
 fn analyse(meta: Meta, tables: Tables, events: &[Event]) -> Recorded {
-    let mut detectors = Detectors::new(heaplab_findings::Options::default());
     let options = ProfileOptions { range_steps: limits::RANGE_STEPS, ..ProfileOptions::default() };
-    let profile = profile(&tables, &mut Slice(events), &options, &mut detectors)
+    let (profile, findings) = find(&tables, &mut Slice(events), &options, Default::default())
         .expect("the sample is a legal recording");
-    let findings = detectors.finish(&tables, &profile);
     let (events, replays) = (events.to_vec(), Vec::new());
     Recorded {
         meta,
