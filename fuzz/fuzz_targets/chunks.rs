@@ -1,4 +1,4 @@
-//! See `src/chunks.rs`.
+//! See `crates/fuzz/src/chunks.rs`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! See `src/curve.rs`.
+//! See `crates/fuzz/src/curve.rs`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! See `src/dmd.rs`.
+//! See `crates/fuzz/src/dmd.rs`.
 
 #![no_main]
 

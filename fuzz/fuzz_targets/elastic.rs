@@ -1,4 +1,4 @@
-//! See `src/elastic.rs`.
+//! See `crates/fuzz/src/elastic.rs`.
 
 #![no_main]
 

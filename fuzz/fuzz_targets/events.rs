@@ -1,4 +1,4 @@
-//! See `src/events.rs`.
+//! See `crates/fuzz/src/events.rs`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! See `src/expression.rs`.
+//! See `crates/fuzz/src/expression.rs`.
 
 #![no_main]
 

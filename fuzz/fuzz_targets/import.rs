@@ -1,4 +1,4 @@
-//! See `src/import.rs`.
+//! See `crates/fuzz/src/import.rs`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! See `src/jvm_log.rs`.
+//! See `crates/fuzz/src/jvm_log.rs`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! See `src/metaspace.rs`.
+//! See `crates/fuzz/src/metaspace.rs`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! See `src/ocaml.rs`.
+//! See `crates/fuzz/src/ocaml.rs`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! See `src/old_metaspace_log.rs`.
+//! See `crates/fuzz/src/old_metaspace_log.rs`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! See `src/program.rs`.
+//! See `crates/fuzz/src/program.rs`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! See `src/snapshot.rs`.
+//! See `crates/fuzz/src/snapshot.rs`.
 
 #![no_main]
 

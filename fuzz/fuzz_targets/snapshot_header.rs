@@ -1,4 +1,4 @@
-//! See `src/snapshot_header.rs`.
+//! See `crates/fuzz/src/snapshot_header.rs`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! See `src/snapshot_lists.rs`.
+//! See `crates/fuzz/src/snapshot_lists.rs`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! See `src/snapshot_packed.rs`.
+//! See `crates/fuzz/src/snapshot_packed.rs`.
 
 #![no_main]
 

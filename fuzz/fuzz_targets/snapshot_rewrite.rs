@@ -1,4 +1,4 @@
-//! See `src/snapshot_rewrite.rs`.
+//! See `crates/fuzz/src/snapshot_rewrite.rs`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! See `src/spool.rs`.
+//! See `crates/fuzz/src/spool.rs`.
 
 #![no_main]
 

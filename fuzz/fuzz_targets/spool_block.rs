@@ -1,4 +1,4 @@
-//! See `src/spool_block.rs`.
+//! See `crates/fuzz/src/spool_block.rs`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! See `src/sweep.rs`.
+//! See `crates/fuzz/src/sweep.rs`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! See `src/symbols.rs`.
+//! See `crates/fuzz/src/symbols.rs`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! See `src/table.rs`.
+//! See `crates/fuzz/src/table.rs`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! See `src/v8.rs`.
+//! See `crates/fuzz/src/v8.rs`.
 
 #![no_main]
 

@@ -17,30 +17,29 @@ pub fn run(_args: Args) -> Result<()> {
     crate::tidy::run()?;
     cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"], &[])?;
     tests()?;
-    cargo(&["test", "--workspace", "--locked", "--no-fail-fast", "--doc"], &[])?;
-    cargo(&["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-D warnings")])?;
     println!("all checks passed");
     Ok(())
 }
 
-/// Runs all test programs, and beside them the tests that have builds of their own: test programs
-/// often wait, and leave a fourth of the processors idle.
+/// Runs all test programs, and beside them all that cargo still has to build: test programs often
+/// wait, and leave a sixth of the processors idle.
 fn tests() -> Result<()> {
     let programs = crate::test_programs::build()?;
-    let (tests, apart) = std::thread::scope(|scope| {
-        let apart = scope.spawn(apart);
-        (crate::test_programs::run(programs), apart.join().expect("no step panics"))
+    let (tests, beside) = std::thread::scope(|scope| {
+        let beside = scope.spawn(beside);
+        (crate::test_programs::run(programs), beside.join().expect("no step panics"))
     });
-    match (tests, apart) {
-        (Err(tests), Err(apart)) => bail!("{tests:#}; {apart:#}"),
-        (tests, apart) => tests.and(apart),
+    match (tests, beside) {
+        (Err(tests), Err(beside)) => bail!("{tests:#}; {beside:#}"),
+        (tests, beside) => tests.and(beside),
     }
 }
 
-/// Tests with target folders of their own, so that no lock makes them wait for another build.
-fn apart() -> Result<()> {
+fn beside() -> Result<()> {
+    cargo_behind(&["test", "--workspace", "--locked", "--no-fail-fast", "--doc"], &[])?;
+    let denied = [("RUSTDOCFLAGS", "-D warnings")];
+    cargo_behind(&["doc", "--workspace", "--no-deps", "--locked"], &denied)?;
     loom()?;
-    corpora()?;
     crate::aarch64::run(cargo_behind)
 }
 
@@ -59,26 +58,6 @@ fn loom() -> Result<()> {
             "loom",
         ],
         &[("RUSTFLAGS", "--cfg loom")],
-    )
-}
-
-/// Runs every input that fuzzing kept. A build of its own, like cargo-fuzz's but without the fuzzer
-/// (checksums are not compared).
-fn corpora() -> Result<()> {
-    let target = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/corpora");
-    cargo_behind(
-        &[
-            "test",
-            "--manifest-path",
-            FUZZ,
-            "--no-default-features",
-            "--lib",
-            "--test",
-            "corpora",
-            "--target-dir",
-            target,
-        ],
-        &[("RUSTFLAGS", "--cfg fuzzing"), ("CARGO_PROFILE_DEV_DEBUG", "0")],
     )
 }
 

@@ -90,7 +90,7 @@ mod fork {
     pub fn forget(_: *const crate::space::Shared) {}
 }
 mod growth;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod operations;
 mod options;

@@ -15,10 +15,12 @@
 //! - [`successors`]: which blocks take the place of smaller ones, as buffers grown by hand do.
 //! - [`parquet`]: the part of the Parquet format that bundles use.
 //! - [`program`]: the compact replay program, compiled once from a bundle and mapped.
+//! - [`checksums`]: whether wrong ones are errors.
 //! - [`import`]: other tools' traces as events.
 
 pub mod arena_members;
 pub mod bundle;
+pub mod checksums;
 pub mod error;
 pub mod event;
 pub mod generate;

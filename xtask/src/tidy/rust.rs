@@ -56,7 +56,7 @@ fn is_unsafe_block(line: &str, next: Option<&String>) -> bool {
 
 /// Libraries return results; only programs, build scripts, tests and examples print.
 fn is_library(path: &str) -> bool {
-    let programs = ["crates/heaplab/", "crates/oracle/", "xtask/", "fuzz/"];
+    let programs = ["crates/heaplab/", "crates/oracle/"];
     let apart = ["/tests/", "/examples/", "/benches/", "/src/bin/"];
     path.starts_with("crates/")
         && !programs.iter().any(|program| path.starts_with(program))

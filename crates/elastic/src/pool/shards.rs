@@ -528,7 +528,7 @@ pub fn home() -> usize {
 }
 
 /// Gives this thread another home, so that one thread can use all shards.
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "fuzzing"))]
 pub fn set_home(number: usize) {
     HOME.with(|home| home.set(number));
 }

@@ -1,10 +1,6 @@
-//! What each fuzz target does with its bytes: one module a target, whose `run` panics where a
-//! reader is not what it promises. The targets themselves (`fuzz_targets`) only call it, so that
-//! `tests/corpora.rs` can do the same with every input that was kept, on a stable toolchain and
-//! without a fuzzer.
-//!
-//! `--cfg fuzzing` is needed, as cargo-fuzz sets it: checksums are not compared then, and the model
-//! of elastic arenas is there.
+//! The body of each fuzz target: one module a target, whose `run` panics where a reader breaks a
+//! promise. The targets (`fuzz/fuzz_targets`) only call the bodies. So `tests/corpora.rs` can run
+//! every kept input in the workspace's own build, on a stable toolchain and without a fuzzer.
 
 pub mod chunks;
 mod common;

@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn the_seed_is_a_program_of_this_version() {
-        let seed = include_bytes!("../seeds/program/recorded");
+        let seed = include_bytes!("../../../fuzz/seeds/program/recorded");
         assert_eq!(signed(seed.to_vec()), seed);
         let program = Program::from_bytes(seed, Path::new("seed")).expect("a program");
         assert!(program.steps().filter(Result::is_ok).count() > 100);

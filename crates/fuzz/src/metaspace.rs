@@ -47,7 +47,7 @@ fn operation(bytes: &[u8]) -> Operation {
     match kind {
         0..=8 => Operation::Allocate {
             size,
-            align_log2: if bytes[4] % 8 == 0 { 0 } else { 3 },
+            align_log2: if bytes[4].is_multiple_of(8) { 0 } else { 3 },
             zeroed: kind == 8,
             region,
         },

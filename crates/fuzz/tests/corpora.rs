@@ -1,6 +1,6 @@
 //! Every input that fuzzing kept, and every seed, through its target: what was mended stays mended.
 //!
-//! `corpora/TARGET.tar.gz` are plain archives of files, made and unpacked as fuzz/README.md says.
+//! `fuzz/corpora/TARGET.tar.gz` are plain archives of files; fuzz/README.md says how to make them.
 
 use flate2::read::GzDecoder;
 use std::io::Read;
@@ -29,7 +29,7 @@ fn files(archive: &[u8]) -> Vec<(String, &[u8])> {
 }
 
 fn run_all(target: &str, run: fn(&[u8])) {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
     let archive = here.join(format!("corpora/{target}.tar.gz"));
     let packed =
         std::fs::read(&archive).unwrap_or_else(|error| panic!("{}: {error}", archive.display()));
@@ -61,11 +61,15 @@ macro_rules! corpora {
     };
 }
 
-corpora!(chunks curve dmd elastic events expression import jvm_log metaspace ocaml old_metaspace_log program snapshot snapshot_header snapshot_lists snapshot_packed snapshot_rewrite spool spool_block sweep symbols table v8);
+corpora!(
+    chunks curve dmd elastic events expression import jvm_log metaspace ocaml old_metaspace_log
+    program snapshot snapshot_header snapshot_lists snapshot_packed snapshot_rewrite spool
+    spool_block sweep symbols table v8
+);
 
 #[test]
 fn every_target_has_its_test() {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
     let count = |folder: &str| std::fs::read_dir(here.join(folder)).expect("a folder").count();
     assert_eq!((count("fuzz_targets"), count("corpora")), (23, 23));
 }
