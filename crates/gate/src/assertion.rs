@@ -42,6 +42,9 @@ pub struct Largest {
     pub function: String,
     /// Its part.
     pub value: u64,
+    /// The stack with most of it: the innermost eight frames with their places, from the function
+    /// on.
+    pub stack: Vec<String>,
 }
 
 /// The result of an assertion for a recording.
@@ -63,7 +66,8 @@ impl Checked {
         Case { name: self.assertion.clone(), result }
     }
 
-    /// The values, a line each; if the assertion fails, with the functions that have most of it.
+    /// The values, a line each; if the assertion fails, with the functions that have most of it, and
+    /// a line for the stack of each.
     pub fn values_text(&self) -> Vec<String> {
         let number = |asked: &Asked, value: u64| {
             if asked.is_bytes { bytes(value) } else { count(value) }
@@ -80,7 +84,9 @@ impl Checked {
                 if largest.is_empty() { String::new() } else { format!("; most of it: {largest}") };
             format!("{}{baseline} is {}{exact}{most}", asked.call, number(asked, asked.value))
         };
-        self.values.iter().map(line).collect()
+        let stack = |of: &Largest| format!("  {}", of.stack.join(" < "));
+        let lines = |asked| std::iter::once(line(asked)).chain(asked.largest.iter().map(stack));
+        self.values.iter().flat_map(lines).collect()
     }
 }
 
@@ -213,10 +219,7 @@ impl Assertion {
                 of_baseline,
                 value: values.get(call).copied().unwrap_or(0),
                 is_bytes: known(name).is_some_and(|name| name.is_bytes),
-                largest: largest
-                    .into_iter()
-                    .map(|(function, value)| Largest { function, value })
-                    .collect(),
+                largest,
             }
         };
         Ok(Checked {

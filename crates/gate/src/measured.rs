@@ -1,11 +1,15 @@
 //! The values that an assertion can use.
 
+use crate::assertion::Largest;
 use crate::names::{Takes, known};
 use heaplab_profile::{Profile, StackRow, resident_peak};
 use heaplab_report::{Analysis, numbered};
 use heaplab_trace::bundle::Bundle;
 use heaplab_trace::tables::{Tables, bare_name};
 use std::collections::BTreeMap;
+
+/// Frames shown of a stack.
+const FRAMES: usize = 8;
 
 /// Why a value is unknown, in words; where a mark is unknown, with the marks that exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -117,24 +121,49 @@ impl<'a> Measured<'a> {
     }
 
     /// The functions that have most of a name's value, the innermost of each stack.
-    pub(crate) fn largest(&self, name: &str, argument: &str, most: usize) -> Vec<(String, u64)> {
+    pub(crate) fn largest(&self, name: &str, argument: &str, most: usize) -> Vec<Largest> {
         let tables = self.tables();
         if known(name).is_none_or(|name| name.takes != Takes::Function) {
             return Vec::new();
         }
-        let mut functions: BTreeMap<String, u64> = BTreeMap::new();
+        // A function's sum, and the stack with its largest part.
+        let mut functions: BTreeMap<String, (u64, (u64, u32))> = BTreeMap::new();
         for (stack, value) in
             self.rows(name, argument).filter(|(stack, value)| *stack > 0 && *value > 0)
         {
             let frames: Vec<u32> = tables.frames_of(stack).collect();
             let Some(frame) = frames.get(tables.wrappers(&frames)) else { continue };
             let function = bare_name(&tables.frame_label(*frame)).to_owned();
-            *functions.entry(function).or_default() += value;
+            let (sum, largest) = functions.entry(function).or_default();
+            *sum += value;
+            if value > largest.0 {
+                *largest = (value, stack);
+            }
         }
-        let mut functions: Vec<(String, u64)> = functions.into_iter().collect();
-        functions.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        let mut functions: Vec<_> = functions.into_iter().collect();
+        functions.sort_by(|a, b| b.1.0.cmp(&a.1.0).then_with(|| a.0.cmp(&b.0)));
         functions.truncate(most);
-        functions
+        let largest = |(function, (value, (_, stack)))| Largest {
+            function,
+            value,
+            stack: self.frames(stack),
+        };
+        functions.into_iter().map(largest).collect()
+    }
+
+    /// The innermost frames of a stack with their places, from behind the allocation to `main`.
+    fn frames(&self, stack: u32) -> Vec<String> {
+        let tables = self.tables();
+        let frames: Vec<u32> = tables.frames_of(stack).collect();
+        let frames = &frames[tables.wrappers(&frames)..];
+        let end = frames.iter().position(|frame| tables.frame_label(*frame) == "main");
+        let end = end.map_or(frames.len(), |main| main + 1).min(FRAMES);
+        let shown = |frame: &u32| {
+            let (label, place) = (tables.frame_label(*frame), tables.frame_place(*frame));
+            let function = bare_name(&label);
+            if function == place { place } else { format!("{function} {place}") }
+        };
+        frames[..end].iter().map(shown).collect()
     }
 
     /// A sentence about a function that no stack of the recording has, with similar names of

@@ -95,12 +95,4 @@ def _run_recorded(item):
             pytest.skip("in its recorded process")
         failed = recording.check(*assertions)
         if failed:
-            pytest.fail(f"{failed}\nWho holds the peak:\n{_holders(recording)}", pytrace=False)
-
-
-def _holders(recording, stacks=3, frames=8):
-    lines = []
-    for row in recording._live("peak")[:stacks]:
-        lines.append(f"  {row['bytes']:,} bytes in {row['objects']:,} objects")
-        lines += [f"    {frame}" for frame in row["frames"][:frames]]
-    return "\n".join(lines)
+            pytest.fail(failed, pytrace=False)
