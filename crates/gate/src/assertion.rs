@@ -66,8 +66,8 @@ impl Checked {
         Case { name: self.assertion.clone(), result }
     }
 
-    /// The values, a line each; if the assertion fails, with the functions that have most of it, and
-    /// a line for the stack of each.
+    /// The values, a line each; if the assertion fails, with the functions that have most of it,
+    /// and a line for the stack of each.
     pub fn values_text(&self) -> Vec<String> {
         let number = |asked: &Asked, value: u64| {
             if asked.is_bytes { bytes(value) } else { count(value) }

@@ -4,7 +4,7 @@ use super::*;
 
 /// A workload whose live bytes are four times the least that OCaml's heap begins with.
 fn generated(folder: &Path) {
-    let statement = "sizes=uniform:16-200,lifetimes=random,births=200000,slots=20000,collect=0";
+    let statement = "sizes=uniform:16-200,lifetimes=random,births=100000,slots=20000,collect=0";
     let output = Command::new(env!("CARGO_BIN_EXE_heaplab"))
         .args(["generate", statement, "-o", "g.heaplab"])
         .current_dir(folder)
@@ -33,7 +33,7 @@ fn heaps_of_the_lab_trade_space_for_cycles() {
         folder.path(),
         &[&["g.heaplab", "--json", "--results", "out", "--csv", "a.csv"], &vary[..]].concat(),
     );
-    assert_eq!(found["workload"]["objects"], 200_000);
+    assert_eq!(found["workload"]["objects"], 100_000);
     assert_eq!(found["settings"]["time"], "cpu");
     for variant in 0..2 {
         let points = found["variants"][variant]["points"].as_array().unwrap();
