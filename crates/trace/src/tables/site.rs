@@ -3,8 +3,9 @@
 
 use super::Tables;
 
-/// Names of functions that only pass a request on to the allocator, in C, C++ and Rust.
-const WRAPPERS: [&str; 17] = [
+/// Parts of names of functions that only pass a request on to the allocator, in C, C++ and Rust, in
+/// small letters.
+const WRAPPERS: [&str; 14] = [
     "malloc",
     "calloc",
     "realloc",
@@ -14,14 +15,11 @@ const WRAPPERS: [&str; 17] = [
     "alloc::alloc",
     "alloc::raw_vec",
     "__rust_alloc",
-    "__rust_realloc",
     "__rdl_",
     "__rg_",
-    "RawVec",
-    "Allocator",
-    "new_allocator",
-    "allocator_traits",
-    "_M_allocate",
+    "rawvec",
+    "allocator",
+    "_m_allocate",
 ];
 /// A longer chain of wrappers is a program's own code with such names.
 const WRAPPERS_MAX: usize = 6;
@@ -56,11 +54,8 @@ impl Tables {
         };
         // `sqlite3MallocSize` and `my_malloc_stats` are wrappers in spirit; arguments and return
         // types are ignored.
-        let name = function.split('(').next().unwrap_or(function);
-        let lower = name.to_ascii_lowercase();
-        WRAPPERS
-            .iter()
-            .any(|wrapper| name.contains(wrapper) || lower.contains(&wrapper.to_ascii_lowercase()))
+        let name = function.split('(').next().unwrap_or(function).to_ascii_lowercase();
+        WRAPPERS.iter().any(|wrapper| name.contains(wrapper))
     }
 
     /// Most frames that [`Tables::wrappers`] looks at: a stack may be cut one frame behind them.
