@@ -75,3 +75,6 @@ pub const IMMEDIATE: usize = 1;
 /// Bytes of addresses that a heap reserves: more than any workload of today's machines needs.
 /// Addresses cost nothing until committed.
 pub const RESERVED_BYTES: usize = 32 << 30;
+/// The stack for signals (`signals_nat.c`; glibc's `SIGSTKSZ`): four times the bytes in which the
+/// kernel saves the state of a processor with AVX-512. AMX needs more, other processors less.
+pub const SIGNAL_STACK_BYTES: usize = 13_504;

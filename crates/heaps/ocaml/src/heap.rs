@@ -110,7 +110,7 @@ impl OCaml {
         };
         let (start, words) = (chunk.start, chunk.words());
         heap.chunks.add(chunk);
-        heap.chunks.placement.begin();
+        heap.chunks.placement.begin(heap.spec.signal_stack_bytes);
         heap.free.init_merge();
         heap.free.make_free(start, words);
         heap.begin_arguments();

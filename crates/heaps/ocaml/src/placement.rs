@@ -33,9 +33,6 @@ const STACK_OWNER_BYTES: usize = 24;
 const ATOMS_BYTES: usize = 2 * PAGE_BYTES;
 const START_BYTES: [usize; 6] = [40, 24, 24, 40, 24, 24];
 const LAST_START_BYTES: [usize; 3] = [24, 256, 24];
-/// The stack for signals (`signals_nat.c`; `SIGSTKSZ`): four times the state that the kernel saves
-/// for a processor with AVX-512. Other processors have less.
-const SIGNAL_STACK_BYTES: usize = 13_504;
 /// Pages of the program's static data.
 const STATIC_PAGES: usize = 3;
 
@@ -86,13 +83,13 @@ impl Placement {
     }
 
     /// Allocates the rest of the runtime's start, after the first chunk.
-    pub(crate) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self, signal_stack_bytes: usize) {
         self.malloc.allocate(STACK_OWNER_BYTES);
         self.mark_stack = self.malloc.allocate(MARK_STACK_ENTRIES * MARK_ENTRY_WORDS * WORD_BYTES);
         self.malloc.allocate(ATOMS_BYTES);
         // Static data lies outside of all chunks.
         self.pages.add(0..STATIC_PAGES, &mut self.malloc);
-        let signals = self.strategy.allocates_signal_stack.then_some(SIGNAL_STACK_BYTES);
+        let signals = self.strategy.allocates_signal_stack.then_some(signal_stack_bytes);
         for bytes in START_BYTES.into_iter().chain(signals).chain(LAST_START_BYTES) {
             self.malloc.allocate(bytes);
         }
@@ -167,6 +164,7 @@ impl PageTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::SIGNAL_STACK_BYTES;
     use crate::strategy::Version;
 
     const MIB: usize = 1 << 20;
@@ -202,7 +200,7 @@ mod tests {
             let mut placement = placement_of(version);
             let first = placement.place(248 * PAGE_BYTES).unwrap();
             placement.chained(&first);
-            placement.begin();
+            placement.begin(SIGNAL_STACK_BYTES);
             placement.begin_remembered(4096);
             let at = |block: &Option<Block>| block.as_ref().unwrap().range.start - (1 << 30);
             assert_eq!(at(&placement.mark_stack), mark_stack, "{version:?}");

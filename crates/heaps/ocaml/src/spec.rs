@@ -9,7 +9,7 @@ use crate::facts::{
     COMPACTION_OVERHEAD, INCREMENT, INITIAL_WORDS, MINOR_WORDS, MINOR_WORDS_MAX, MINOR_WORDS_MIN,
     PAGE_WORDS,
 };
-use crate::facts::{RESERVED_BYTES, WINDOW_MAX};
+use crate::facts::{RESERVED_BYTES, SIGNAL_STACK_BYTES, WINDOW_MAX};
 use crate::strategy::Version;
 use heaplab_heap::parameter::bytes;
 use heaplab_heap::{Name, Parameter};
@@ -148,6 +148,11 @@ pub struct Spec {
     pub window: usize,
     /// Most bytes of the heap; `None`: all reserved addresses.
     pub limit_bytes: Option<u64>,
+    /// Bytes of the runtime's stack for signals, a fact of the machine and no parameter:
+    /// `sysconf(_SC_SIGSTKSZ)`. Once chunks were freed, the stack decides where new ones lie. The
+    /// default is that of processors with AVX-512; AMX makes it 47,808.
+    #[serde(skip)]
+    pub signal_stack_bytes: usize,
 }
 
 /// The mistake in a name of this family.
@@ -194,6 +199,7 @@ impl Spec {
             max_overhead: COMPACTION_OVERHEAD,
             window: 1,
             limit_bytes: None,
+            signal_stack_bytes: SIGNAL_STACK_BYTES,
         }
     }
 

@@ -21,9 +21,21 @@ fn driver() -> Option<Driver> {
     }
 }
 
-/// The rules of the installed compiler.
+/// The rules of the installed compiler on this machine.
 fn spec(driver: &Driver, text: &str) -> Spec {
-    Spec::parse(&format!("{text},version={}", driver.version())).unwrap()
+    let spec = Spec::parse(&format!("{text},version={}", driver.version())).unwrap();
+    Spec { signal_stack_bytes: signal_stack_bytes().unwrap_or(spec.signal_stack_bytes), ..spec }
+}
+
+/// glibc's `SIGSTKSZ`: four times the bytes that the kernel needs to save this processor's state
+/// (`AT_MINSIGSTKSZ`).
+fn signal_stack_bytes() -> Option<usize> {
+    const AT_MINSIGSTKSZ: usize = 51;
+    let words = std::fs::read("/proc/self/auxv").ok()?;
+    let words = words.chunks_exact(8).map(|word| usize::from_ne_bytes(word.try_into().unwrap()));
+    let words: Vec<usize> = words.collect();
+    let entry = words.chunks_exact(2).find(|entry| entry[0] == AT_MINSIGSTKSZ)?;
+    Some(4 * entry[1])
 }
 
 fn all_equal(shapes: &[Shape], specs: &[&str], steps: usize) {
