@@ -77,7 +77,7 @@ def test_tests_within_their_bounds_pass(said):
     assert "PASSED test_it.py::test_not_marked" in said, said
 
 
-def test_tests_beyond_their_bounds_fail_with_who_holds_the_peak(said):
+def test_tests_beyond_their_bounds_fail_with_who_has_most(said):
     assert "FAILED test_it.py::test_large" in said, said
     words = " ".join(said.split())
     assert 'FAILED peak - live("test") < 25MB' in words and "most of it: PyByteArray_Resize 57.2 MiB" in words, said

@@ -42,8 +42,8 @@ pub struct Largest {
     pub function: String,
     /// Its part.
     pub value: u64,
-    /// The stack with most of it: the innermost eight frames with their places, from the function
-    /// on.
+    /// The stack with most of the part: frames with their places, the function first, at most
+    /// eight.
     pub stack: Vec<String>,
 }
 
@@ -66,8 +66,8 @@ impl Checked {
         Case { name: self.assertion.clone(), result }
     }
 
-    /// The values, a line each; if the assertion fails, with the functions that have most of it,
-    /// and a line for the stack of each.
+    /// The values, a line each. If the assertion fails: with the functions that have most of each,
+    /// and an indented line for the stack of each function.
     pub fn values_text(&self) -> Vec<String> {
         let number = |asked: &Asked, value: u64| {
             if asked.is_bytes { bytes(value) } else { count(value) }

@@ -3,10 +3,19 @@
 use crate::assertion::Largest;
 use crate::names::{Takes, known};
 use heaplab_profile::{Profile, StackRow, resident_peak};
-use heaplab_report::{Analysis, numbered};
+use heaplab_report::{Analysis, frames, numbered};
 use heaplab_trace::bundle::Bundle;
 use heaplab_trace::tables::{Tables, bare_name};
 use std::collections::BTreeMap;
+
+/// A function's part of a value.
+#[derive(Default)]
+struct Share {
+    sum: u64,
+    /// The largest part of one stack.
+    most: u64,
+    stack: u32,
+}
 
 /// Frames shown of a stack.
 const FRAMES: usize = 8;
@@ -126,44 +135,37 @@ impl<'a> Measured<'a> {
         if known(name).is_none_or(|name| name.takes != Takes::Function) {
             return Vec::new();
         }
-        // A function's sum, and the stack with its largest part.
-        let mut functions: BTreeMap<String, (u64, (u64, u32))> = BTreeMap::new();
+        let mut functions: BTreeMap<String, Share> = BTreeMap::new();
         for (stack, value) in
             self.rows(name, argument).filter(|(stack, value)| *stack > 0 && *value > 0)
         {
             let frames: Vec<u32> = tables.frames_of(stack).collect();
             let Some(frame) = frames.get(tables.wrappers(&frames)) else { continue };
             let function = bare_name(&tables.frame_label(*frame)).to_owned();
-            let (sum, largest) = functions.entry(function).or_default();
-            *sum += value;
-            if value > largest.0 {
-                *largest = (value, stack);
+            let share = functions.entry(function).or_default();
+            share.sum += value;
+            if value > share.most {
+                (share.most, share.stack) = (value, stack);
             }
         }
         let mut functions: Vec<_> = functions.into_iter().collect();
-        functions.sort_by(|a, b| b.1.0.cmp(&a.1.0).then_with(|| a.0.cmp(&b.0)));
+        functions.sort_by(|a, b| b.1.sum.cmp(&a.1.sum).then_with(|| a.0.cmp(&b.0)));
         functions.truncate(most);
-        let largest = |(function, (value, (_, stack)))| Largest {
+        let largest = |(function, Share { sum, stack, .. })| Largest {
             function,
-            value,
+            value: sum,
             stack: self.frames(stack),
         };
         functions.into_iter().map(largest).collect()
     }
 
-    /// The innermost frames of a stack with their places, from behind the allocation to `main`.
+    /// The innermost frames of a stack with their places, at most to `main`.
     fn frames(&self, stack: u32) -> Vec<String> {
-        let tables = self.tables();
-        let frames: Vec<u32> = tables.frames_of(stack).collect();
-        let frames = &frames[tables.wrappers(&frames)..];
-        let end = frames.iter().position(|frame| tables.frame_label(*frame) == "main");
-        let end = end.map_or(frames.len(), |main| main + 1).min(FRAMES);
-        let shown = |frame: &u32| {
-            let (label, place) = (tables.frame_label(*frame), tables.frame_place(*frame));
-            let function = bare_name(&label);
-            if function == place { place } else { format!("{function} {place}") }
-        };
-        frames[..end].iter().map(shown).collect()
+        let (mut frames, _) = frames::lines(self.tables(), stack, FRAMES);
+        let is_main = |label: &String| bare_name(label.split("  ").next().unwrap_or("")) == "main";
+        let end = frames.iter().position(is_main);
+        frames.truncate(end.map_or(FRAMES, |main| main + 1));
+        frames
     }
 
     /// A sentence about a function that no stack of the recording has, with similar names of

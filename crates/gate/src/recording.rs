@@ -137,7 +137,8 @@ impl Answer {
             let word = if of.holds { "holds   " } else { "FAILED  " };
             text += &lines::paragraph(&of.assertion, word, word.len(), columns);
             for line in of.values_text() {
-                text += &lines::paragraph(&line, "        ", 10, columns);
+                let own_indent = line.len() - line.trim_start().len();
+                text += &lines::paragraph(&line, "", 10 + own_indent, columns);
             }
         }
         text

@@ -17,7 +17,7 @@
 
 pub mod advice;
 mod analysis;
-mod frames;
+pub mod frames;
 pub mod heap_at;
 pub mod json;
 mod measured_savings;

@@ -99,9 +99,6 @@ class Recording:
         `objects`, `bytes` (asked for), `usable_bytes`, `frames` (a list, the innermost first)."""
         pa = _pyarrow()
         schema = pa.schema([("stack", pa.uint32()), ("objects", pa.uint64()), ("bytes", pa.uint64()), ("usable_bytes", pa.uint64()), ("frames", pa.list_(pa.string()))])
-        return pa.Table.from_pylist(self._live(at, process), schema)
-
-    def _live(self, at, process=None):
         report = _binary.run_json("report", "--json", "--at", str(at), *_process(process), self.path)
         label = _Labels(report)
         rows = [
@@ -109,7 +106,7 @@ class Recording:
             for row in report["moments"]["moment"]["stacks"]
             if row["live"]["objects"]
         ]
-        return sorted(rows, key=lambda row: -row["bytes"])
+        return pa.Table.from_pylist(sorted(rows, key=lambda row: -row["bytes"]), schema)
 
     def flame(self, at: str = "peak", process: Optional[Union[int, str]] = None, weight: str = "in-use-bytes") -> pyarrow.Table:
         """A flame graph's boxes, parents first: `id`, `parent` (null: outermost), `depth` (0:
