@@ -21,8 +21,8 @@ pub fn run(_args: Args) -> Result<()> {
     Ok(())
 }
 
-/// Runs all test programs, and beside them all that cargo still has to build: test programs often
-/// wait, and leave a sixth of the processors idle.
+/// Runs all test programs, and beside them the other tests and the documentation: test programs
+/// often wait, and leave a sixth of the processors idle.
 fn tests() -> Result<()> {
     let programs = crate::test_programs::build()?;
     let (tests, beside) = std::thread::scope(|scope| {
@@ -35,12 +35,20 @@ fn tests() -> Result<()> {
     }
 }
 
+/// The steps with target folders of their own come first: the others lock the folder that some test
+/// programs build in.
 fn beside() -> Result<()> {
-    cargo_behind(&["test", "--workspace", "--locked", "--no-fail-fast", "--doc"], &[])?;
-    let denied = [("RUSTDOCFLAGS", "-D warnings")];
-    cargo_behind(&["doc", "--workspace", "--no-deps", "--locked"], &denied)?;
-    loom()?;
-    crate::aarch64::run(cargo_behind)
+    let documented = || {
+        let arguments = ["doc", "--workspace", "--no-deps", "--locked"];
+        cargo_behind(&arguments, &[("RUSTDOCFLAGS", "-D warnings")])
+    };
+    let examples =
+        || cargo_behind(&["test", "--workspace", "--locked", "--no-fail-fast", "--doc"], &[]);
+    let aarch64 = || crate::aarch64::run(cargo_behind);
+    let steps: [&dyn Fn() -> Result<()>; 4] = [&loom, &aarch64, &examples, &documented];
+    let failed = steps.into_iter().filter_map(|step| step().err());
+    let failed: Vec<String> = failed.map(|error| format!("{error:#}")).collect();
+    if failed.is_empty() { Ok(()) } else { bail!("{}", failed.join("; ")) }
 }
 
 /// A build of its own, because loom's types replace the standard library's.

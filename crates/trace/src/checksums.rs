@@ -1,24 +1,19 @@
 //! Whether wrong checksums are errors.
 //!
-//! A fuzzer would not get past a checksum, and the code behind must hold without one. So a process
-//! of a fuzzer may accept wrong checksums; only the feature `fuzzing` has the function for that.
+//! They are, except in a process that runs fuzz targets. A fuzzer would not get past a checksum,
+//! and the code behind must hold without one.
 
-#[cfg(feature = "fuzzing")]
 use std::sync::atomic::{AtomicBool, Ordering};
 
-#[cfg(feature = "fuzzing")]
 static ARE_COMPARED: AtomicBool = AtomicBool::new(true);
 
-/// Accepts wrong checksums from now on, in the whole process.
-#[cfg(feature = "fuzzing")]
+/// Accepts wrong checksums from now on, in the whole process: for fuzz targets.
+#[doc(hidden)]
 pub fn accept_wrong() {
     ARE_COMPARED.store(false, Ordering::Relaxed);
 }
 
 /// Whether readers compare checksums.
 pub fn are_compared() -> bool {
-    #[cfg(feature = "fuzzing")]
-    return ARE_COMPARED.load(Ordering::Relaxed);
-    #[cfg(not(feature = "fuzzing"))]
-    true
+    ARE_COMPARED.load(Ordering::Relaxed)
 }
