@@ -54,7 +54,7 @@ impl<'a> Source<'a> {
         mut out: &mut dyn Write,
     ) -> Result<(), ExportError> {
         let mut detail = Detail::new(self.bundle.meta().duration_ns > 0);
-        let (options, moment) = self.measured();
+        let (options, moment) = self.options();
         let (tables, mut events) = (self.bundle.tables(), self.bundle.events(self.selection)?);
         let profile = profile(tables, &mut events, &options, &mut detail)
             .map_err(choose::of_recording(self.bundle))?;
@@ -124,15 +124,15 @@ impl<'a> Source<'a> {
 
     /// The profile with the bytes in use at the moment.
     fn profiled(&self) -> Result<(Profile, InUseAt), ExportError> {
-        let (options, moment) = self.measured();
+        let (options, moment) = self.options();
         let mut events = self.bundle.events(self.selection)?;
         let profile = Profile::of(self.bundle.tables(), &mut events, &options)
             .map_err(choose::of_recording(self.bundle))?;
         Ok((profile, moment))
     }
 
-    /// What a profile measures, so that it has the bytes in use at the moment.
-    fn measured(&self) -> (ProfileOptions, InUseAt) {
+    /// The options with which a profile has the bytes in use at the moment.
+    fn options(&self) -> (ProfileOptions, InUseAt) {
         let mut options = ProfileOptions::default();
         let moment = match self.moment {
             choose::Chosen::Peak => InUseAt::Peak,

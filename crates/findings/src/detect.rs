@@ -93,11 +93,11 @@ pub(crate) use detectors;
 pub fn find(
     tables: &Tables,
     source: &mut dyn EventSource,
-    measured: &ProfileOptions,
+    profiled: &ProfileOptions,
     options: Options,
 ) -> Result<(Profile, Findings), TraceError> {
     let mut detectors = Detectors::new(options);
-    let profile = profile(tables, source, measured, &mut detectors)?;
+    let profile = profile(tables, source, profiled, &mut detectors)?;
     let findings = detectors.finish(tables, &profile);
     Ok((profile, findings))
 }
