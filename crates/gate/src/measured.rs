@@ -3,7 +3,8 @@
 use crate::assertion::Largest;
 use crate::names::{Takes, known};
 use heaplab_profile::{Profile, StackRow, resident_peak};
-use heaplab_report::{Analysis, frames, numbered};
+use heaplab_report::frames::label;
+use heaplab_report::{Analysis, numbered};
 use heaplab_trace::bundle::Bundle;
 use heaplab_trace::tables::{Tables, bare_name};
 use std::collections::BTreeMap;
@@ -161,11 +162,13 @@ impl<'a> Measured<'a> {
 
     /// The innermost frames of a stack with their places, at most to `main`.
     fn frames(&self, stack: u32) -> Vec<String> {
-        let (mut frames, _) = frames::lines(self.tables(), stack, FRAMES);
-        let is_main = |label: &String| bare_name(label.split("  ").next().unwrap_or("")) == "main";
-        let end = frames.iter().position(is_main);
-        frames.truncate(end.map_or(FRAMES, |main| main + 1));
-        frames
+        let tables = self.tables();
+        let frames: Vec<u32> = tables.frames_of(stack).collect();
+        let frames: Vec<u32> =
+            frames.iter().copied().skip(tables.wrappers(&frames)).take(FRAMES).collect();
+        let main = frames.iter().position(|row| bare_name(&tables.frame_label(*row)) == "main");
+        let shown = main.map_or(&frames[..], |main| &frames[..=main]);
+        shown.iter().map(|row| label(tables, *row)).collect()
     }
 
     /// A sentence about a function that no stack of the recording has, with similar names of
