@@ -11,7 +11,6 @@ use super::{Account, FilePart, Reading, pages, smaps};
 use crate::spool::note::Note;
 use crate::{clock, proc_fs};
 use hashbrown::HashMap;
-use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -144,8 +143,7 @@ impl Followed {
     fn take(&mut self, pid: u32, spool: &Path) -> Option<Reading> {
         self.look_at_stacks(pid);
         let stacks: Vec<u64> = self.stacks.values().copied().collect();
-        let text = fs::read(format!("/proc/{pid}/smaps")).ok().filter(|text| !text.is_empty())?;
-        let text = String::from_utf8_lossy(&text);
+        let text = smaps::text_of(pid)?;
         let mut reading = smaps::parse(&text, &spool.to_string_lossy(), &stacks);
         pages::look(pid, &mut reading.anonymous);
         Some(reading)

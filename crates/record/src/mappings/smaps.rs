@@ -1,11 +1,13 @@
 //! Parses `/proc/PID/smaps` into rows: resident bytes of files, by kind, and anonymous mappings.
 //!
-//! Pure functions over text. A line that cannot be read is left out; sizes are in kB.
+//! A line that cannot be read is left out; sizes are in kB.
 
 use super::{AnonymousRow, FilePart, Reading, facts};
 use crate::preload;
 use heaplab_trace::tables::ResidentKind;
 use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Read;
 
 /// Alignment and size of a heap of glibc's malloc beside the main one (`HEAP_MAX_SIZE`).
 const GLIBC_HEAP_BYTES: u64 = 64 << 20;
@@ -109,6 +111,16 @@ fn mappings(text: &str) -> Vec<Mapping<'_>> {
         follows
     });
     found
+}
+
+/// The text of a process's `smaps`; `None`: the process has ended, or ended meanwhile. The kernel
+/// gives the text in pieces, and none after the last thread has left its address space: `maps`,
+/// opened before and read after, tells that the text is whole.
+pub fn text_of(pid: u32) -> Option<String> {
+    let mut of_same_space = File::open(format!("/proc/{pid}/maps")).ok()?;
+    let text = fs::read(format!("/proc/{pid}/smaps")).ok()?;
+    let is_whole = of_same_space.read(&mut [0]).is_ok_and(|length| length == 1);
+    is_whole.then(|| String::from_utf8_lossy(&text).into_owned())
 }
 
 /// Parses the text of `smaps`. `spool` is the recording's folder; `stacks` are the stack pointers

@@ -150,3 +150,24 @@ fn checks_are_close_at_first() {
     assert_eq!([2000, 1 << 40].map(|so_far| next(so_far, 1)), [ms(100); 2]);
     assert_eq!([10, 1 << 40].map(|processes| next(50, processes)), [ms(20), ms(100)]);
 }
+
+/// The kernel gives the mappings in the order of their addresses; the stack is one of the last.
+#[test]
+fn a_process_that_ends_meanwhile_has_no_half_reading() {
+    let mut read = 0;
+    for trial in 0..400 {
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let pid = child.id();
+        let killing = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_micros(trial));
+            child.kill().unwrap();
+            child.wait().unwrap();
+        });
+        while let Some(text) = smaps::text_of(pid) {
+            assert!(text.contains("[stack]"), "trial {trial}: {text}");
+            read += 1;
+        }
+        killing.join().unwrap();
+    }
+    assert!(read > 0);
+}
