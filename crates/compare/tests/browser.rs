@@ -4,14 +4,11 @@ use heaplab_compare::{Reducer, page};
 use heaplab_report::{Shown, analyse};
 use heaplab_trace::bundle::{Bundle, Selection};
 use std::path::Path;
-use std::process::Command;
 
 #[test]
 fn the_page_shows_what_it_should_in_chromium() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    if !heaplab_oracle::has_browser() {
-        return;
-    }
+    let Some(mut node) = heaplab_oracle::browser_tests() else { return };
     let mut reducer = Reducer::default();
     // Chromium breaks a path at hyphens only.
     let folder = tempfile::tempdir().unwrap();
@@ -28,10 +25,6 @@ fn the_page_shows_what_it_should_in_chromium() {
     });
     let file = folder.path().join("compare.html");
     std::fs::write(&file, page::html(&reducer.compare(before, after, "peak"))).unwrap();
-    let status = Command::new("node")
-        .args(["--test", "--test-reporter=spec"])
-        .arg(here.join("tests/page.test.mjs"))
-        .env("HEAPLAB_PAGE", &file)
-        .status();
+    let status = node.arg(here.join("tests/page.test.mjs")).env("HEAPLAB_PAGE", &file).status();
     assert!(status.expect("node starts").success(), "the browser saw something else: see above");
 }

@@ -44,14 +44,11 @@ fn snapshots(folder: &Path) -> (PathBuf, PathBuf) {
 #[test]
 fn the_page_has_what_devtools_has() {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
-    if !heaplab_oracle::has_browser() {
-        return;
-    }
+    let Some(mut node) = heaplab_oracle::browser_tests() else { return };
     let folder = tempfile::tempdir().unwrap();
     let (older, newer) = snapshots(folder.path());
     let served = Served::of(&[&older, &newer]);
-    let status = Command::new("node")
-        .args(["--test", "--test-reporter=spec"])
+    let status = node
         .arg(tests.join("snapshot_page.mjs"))
         .env("HEAPLAB", HEAPLAB)
         .env("PAGE", &served.1)

@@ -275,15 +275,7 @@ fn data(page: &Path) -> Value {
 #[test]
 fn the_page_of_a_what_if_is_drawn_in_chromium() {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
-    let playwright = tests.join("../../report/tests/browser/node_modules/playwright-core");
-    let chromium = std::env::var("HEAPLAB_CHROMIUM").unwrap_or_else(|_| "/usr/bin/chromium".into());
-    if !playwright.exists() || !Path::new(&chromium).exists() {
-        let missing =
-            "chromium or playwright-core is not installed (npm ci in crates/report/tests/browser)";
-        assert!(std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none(), "{missing}");
-        eprintln!("skipped: {missing}");
-        return;
-    }
+    let Some(mut node) = heaplab_oracle::browser_tests() else { return };
     let folder = tempfile::tempdir().unwrap();
     let bundle = copied("what-if/zstd-before", folder.path());
     let page = |name: &str, arguments: &[&str]| {
@@ -296,8 +288,7 @@ fn the_page_of_a_what_if_is_drawn_in_chromium() {
     let less = ["--size", "*:-8", "--reps", "2", "--on", "glibc,jemalloc"];
     let pages =
         [page("timed.html", &less), page("space.html", &[&less[..], &["--space"]].concat())];
-    let status = Command::new("node")
-        .args(["--test", "--test-reporter=spec"])
+    let status = node
         .arg(tests.join("what_if_page.mjs"))
         .env("HEAPLAB_PAGES", std::env::join_paths(pages).unwrap())
         .status();

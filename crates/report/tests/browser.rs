@@ -8,14 +8,12 @@ mod sample;
 use heaplab_report::{Report, Shown, analyse_for_page, page};
 use heaplab_trace::EventSource;
 use heaplab_trace::bundle::{Bundle, Selection};
-use std::{fs, path::Path, process::Command};
+use std::{fs, path::Path};
 
 #[test]
 fn the_page_shows_what_it_should_in_chromium() {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser");
-    if !heaplab_oracle::has_browser() {
-        return;
-    }
+    let Some(mut node) = heaplab_oracle::browser_tests() else { return };
     let folder = tempfile::tempdir().expect("a folder for pages");
     let samples = [
         ("full", sample::full()),
@@ -39,8 +37,7 @@ fn the_page_shows_what_it_should_in_chromium() {
     }
     let (page, ranges) = recorded();
     write("sqlite", &page, ranges);
-    let status = Command::new("node")
-        .args(["--test", "--test-reporter=spec"])
+    let status = node
         .args(["names", "tree", "page"].map(|name| tests.join(format!("{name}.test.mjs"))))
         .env("HEAPLAB_PAGES", folder.path())
         .status();

@@ -29,17 +29,21 @@ fn viewers(package: &str) -> Option<PathBuf> {
     None
 }
 
-#[test]
-fn speedscope_shows_functions_and_sums() {
-    let browser = std::env::var("HEAPLAB_CHROMIUM").unwrap_or_else(|_| "/usr/bin/chromium".into());
-    let Some(viewers) = viewers("speedscope").filter(|_| heaplab_oracle::has(&browser)) else {
-        return;
-    };
+/// What speedscope shows of an export; `None`: it is not installed.
+fn in_speedscope(format: Format, moment: InUseAt) -> Option<serde_json::Value> {
+    let (viewers, chromium) = viewers("speedscope").zip(heaplab_oracle::chromium())?;
     let folder = tempfile::tempdir().unwrap();
-    let file = file_of(folder.path(), Format::Speedscope, InUseAt::Peak);
-    let shown = run("node", &[viewers.join("speedscope.mjs").to_str().unwrap(), &file]);
+    let file = file_of(folder.path(), format, moment);
+    let [script, chromium] = [viewers.join("speedscope.mjs"), chromium];
+    let shown = run("node", &[script.to_str().unwrap(), &file, chromium.to_str().unwrap()]);
     let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
     assert_eq!(shown["errors"], serde_json::json!([]));
+    Some(shown)
+}
+
+#[test]
+fn speedscope_shows_functions_and_sums() {
+    let Some(shown) = in_speedscope(Format::Speedscope, InUseAt::Peak) else { return };
     assert!(shown["title"].as_str().unwrap().starts_with("shop --open \"now\""), "{shown}");
     // 4,000 of 4,477 bytes; everything with a stack is in main; 8 of 9 requests.
     let expected = [
@@ -60,15 +64,8 @@ fn speedscope_shows_functions_and_sums() {
 
 #[test]
 fn speedscope_reads_collapsed_stacks() {
-    let browser = std::env::var("HEAPLAB_CHROMIUM").unwrap_or_else(|_| "/usr/bin/chromium".into());
-    let Some(viewers) = viewers("speedscope").filter(|_| heaplab_oracle::has(&browser)) else {
-        return;
-    };
-    let folder = tempfile::tempdir().unwrap();
-    let file = file_of(folder.path(), Format::Collapsed(Weight::AllocatedBytes), InUseAt::Peak);
-    let shown = run("node", &[viewers.join("speedscope.mjs").to_str().unwrap(), &file]);
-    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
-    assert_eq!(shown["errors"], serde_json::json!([]));
+    let collapsed = Format::Collapsed(Weight::AllocatedBytes);
+    let Some(shown) = in_speedscope(collapsed, InUseAt::Peak) else { return };
     let view = shown["views"][0].as_str().unwrap();
     // Total, self and name of each function; all of it is 5,547 bytes.
     let rows: Vec<&str> =

@@ -1,4 +1,5 @@
-// Loads the file that is named into speedscope and prints the titles and tables that it shows for each of its profiles.
+// node speedscope.mjs FILE CHROMIUM: loads the file into speedscope and prints the titles and tables that it shows for each of
+// its profiles.
 import { chromium } from 'playwright-core';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
@@ -9,7 +10,7 @@ const root = dirname(createRequire(import.meta.url).resolve('speedscope/package.
 const PATIENCE_MS = 600_000;
 const browser = await chromium.launch({
   timeout: PATIENCE_MS,
-  executablePath: process.env.HEAPLAB_CHROMIUM ?? '/usr/bin/chromium',
+  executablePath: process.argv[3],
   args: ['--no-sandbox', '--allow-file-access-from-files', '--use-gl=angle', '--use-angle=swiftshader', '--enable-unsafe-swiftshader'],
 });
 try {
