@@ -34,10 +34,10 @@ def _heaplab(*arguments):
     return subprocess.run([os.environ.get("HEAPLAB", "heaplab"), "sweep", *map(str, arguments)], check=True, capture_output=True, text=True).stdout
 
 
-def _cluster():
+def _cluster(nodes):
     # The head schedules and runs nothing; each node times one block at a time.
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
-    nodes = [cluster.add_node(num_cpus=1, resources={"timing": 1}) for _ in range(3)]
+    nodes = [cluster.add_node(num_cpus=1, resources={"timing": 1}) for _ in range(nodes)]
     ray.init(address=cluster.address, log_to_driver=False)
     return cluster, nodes
 
@@ -47,7 +47,7 @@ def test_a_dead_node_loses_no_block_and_counts_none_twice():
         folder = pathlib.Path(name)
         os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
         plan, out = _plan(folder, repetitions=4), folder / "out"
-        cluster, nodes = _cluster()
+        cluster, nodes = _cluster(3)
         try:
 
             def kill_one():
@@ -85,7 +85,7 @@ def test_a_job_that_fails_is_told_and_the_others_run():
         folder = pathlib.Path(name)
         os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
         plan, out = _plan(folder, repetitions=1), folder / "out"
-        cluster, _ = _cluster()
+        cluster, _ = _cluster(1)
         # The driver has another binary than the nodes, whose environment was taken when they started.
         binary = shutil.which(os.environ.get("HEAPLAB", "heaplab"))
         other = folder / "heaplab"
@@ -121,7 +121,7 @@ def test_a_job_that_kills_its_worker_again_and_again_fails_by_name():
         deadly.chmod(0o755)
         os.environ["HEAPLAB"] = str(deadly)
         try:
-            cluster, _ = _cluster()
+            cluster, _ = _cluster(1)
             os.environ["HEAPLAB"] = binary
             wrong = heaplab.ray.sweep(plan, out)
         finally:

@@ -62,7 +62,7 @@ def test_live_is_what_the_program_holds(recorded):
         assert one.status == 0 and one.marks()["name"].to_pylist() == ["kept"]
         # A bytearray has a byte more than asked for, and its object; the list holds pointers.
         assert count * 10_000 < kept_bytes(one.live(at="kept")) < count * 10_200
-        assert kept_bytes(one.live(at="end")) == 0
+    assert kept_bytes(recorded[0].live(at="end")) == 0
 
 
 def test_flame_has_the_bytes_of_live(recorded):
