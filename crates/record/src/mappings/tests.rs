@@ -154,20 +154,19 @@ fn checks_are_close_at_first() {
 /// The kernel gives the mappings in the order of their addresses; the stack is one of the last.
 #[test]
 fn a_process_that_ends_meanwhile_has_no_half_reading() {
-    let mut read = 0;
-    for trial in 0..400 {
+    for trial in 0..100 {
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
         let pid = child.id();
+        // The kernel names the stack late in exec.
+        while !smaps::text_of(pid).is_some_and(|text| text.contains("[stack]")) {}
         let killing = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_micros(trial));
+            std::thread::sleep(Duration::from_micros(4 * trial));
             child.kill().unwrap();
             child.wait().unwrap();
         });
         while let Some(text) = smaps::text_of(pid) {
             assert!(text.contains("[stack]"), "trial {trial}: {text}");
-            read += 1;
         }
         killing.join().unwrap();
     }
-    assert!(read > 0);
 }
