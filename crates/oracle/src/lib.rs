@@ -57,8 +57,8 @@ pub fn python(modules: &str) -> Option<PathBuf> {
     None
 }
 
-/// A Chromium: the one that HEAPLAB_CHROMIUM names, or Debian's. The headless shell comes first:
-/// it opens a page with two fifths of the processor time, and paints with the same engine.
+/// A Chromium: the one that HEAPLAB_CHROMIUM names, or Debian's. The headless shell comes first: it
+/// has the same engine, and opens no window for a page.
 #[track_caller]
 pub fn chromium() -> Option<PathBuf> {
     let named = std::env::var_os("HEAPLAB_CHROMIUM").map(PathBuf::from);
