@@ -212,6 +212,7 @@ static bool begin(void)
         map_state();
     }
     if (recorder.process) {
+        flag_zeroed_data();
         have_thread_key = !pthread_key_create(&thread_key, thread_destructor);
         uint64_t signals;
         store_release(&recorder.ready, 1);

@@ -64,6 +64,20 @@ static void *map_private(size_t bytes, int advice)
     return (void *)result;
 }
 
+/* The linker's names of where zeroed data begins and ends. */
+extern uint8_t __bss_start[] __attribute__((visibility("hidden"))), _end[] __attribute__((visibility("hidden")));
+
+/* Flags the recorder's pages of zeroed data, which the loader has mapped. Without the flag the
+ * kernel joins them with a mapping of the program's behind them, and /proc/PID/smaps shows one. */
+static void flag_zeroed_data(void)
+{
+    uintptr_t mask = ~((uintptr_t)recorder.page - 1);
+    uintptr_t start = ((uintptr_t)__bss_start + recorder.page - 1) & mask;
+    uintptr_t end = ((uintptr_t)_end + recorder.page - 1) & mask;
+    if (start < end)
+        sys(SYS_madvise, (long)start, (long)(end - start), MADV_DONTDUMP, 0, 0, 0);
+}
+
 /* Gives an open file its size. Beyond the target's limit (ulimit -f) the kernel refuses and also
    sends SIGXFSZ. */
 static long resize_file(int fd, uint64_t bytes)

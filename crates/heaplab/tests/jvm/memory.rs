@@ -100,7 +100,7 @@ fn judged(java: &str) {
     for category in ["Code", "Class", "GC"] {
         let (resident, reserved, committed) = of(category);
         let (by_judge, committed_by_judge) = mapped(&judge, category);
-        assert_eq!(reserved, by_judge, "{category}: {judge}");
+        assert_eq!(reserved, by_judge, "{category}: {judge}\n{parts:#?}");
         assert!(resident > 0 && resident <= committed, "{category}: {resident} of {committed}");
         assert!(committed <= committed_by_judge, "{category}: {committed} {committed_by_judge}");
     }

@@ -157,10 +157,13 @@ pub fn parse(text: &str, spool: &str, stacks: &[u64]) -> Reading {
             add(mapping.file_kind(), mapping.name, mapping.resident - written, clean_huge);
             add(ResidentKind::Data, mapping.name, written, mapping.huge - clean_huge);
         } else if mapping.resident > 0 {
+            // Zeroed data follows a private mapping of its file.
             let follows = before.filter(|before| {
-                before.end == mapping.start && !before.is_anonymous() && mapping.name.is_empty()
+                let is_of_a_file = !before.is_anonymous() && before.permissions.ends_with('p');
+                before.end == mapping.start && is_of_a_file && mapping.name.is_empty()
             });
-            if follows.is_some_and(|before| before.is_recorders(spool)) {
+            // The recorder flags its own: the program may map memory there too.
+            if mapping.has_flag("dd") && follows.is_some_and(|before| before.is_recorders(spool)) {
                 add(ResidentKind::Recorder, "", mapping.resident, mapping.huge);
                 continue;
             }

@@ -109,6 +109,26 @@ fn every_row_has_its_kind() {
 }
 
 #[test]
+fn memory_behind_the_recorders_is_the_programs_without_its_flag() {
+    let plain = "rd wr";
+    let rows = [
+        ("7f5000000000-7f5000100000 rw-s 00000000 00:01 5 /tmp/s/1-0.process", 40, plain),
+        ("7f5000100000-7f5000200000 rw-p 00000000 00:00 0 ", 52, plain),
+        ("7f5000200000-7f5000201000 rw-p 00000000 00:01 5 /home/c/heaplab-preload-1.so", 4, plain),
+        ("7f5000201000-7f5000204000 rw-p 00000000 00:00 0 ", 12, "rd wr dd"),
+        ("7f5000204000-7f5000206000 rw-p 00000000 00:00 0 ", 8, plain),
+    ];
+    let text: String =
+        rows.map(|(head, resident, flags)| mapping(head, resident, 0, flags)).concat();
+    let reading = smaps::parse(&text, "/tmp/s", &[]);
+    let [recorders] = &reading.files[..] else { panic!("{reading:#?}") };
+    assert_eq!((recorders.kind, recorders.bytes), (ResidentKind::Recorder, 56 * 1024));
+    let of = |row: &AnonymousRow| (row.bytes / 1024, row.name.clone(), row.facts);
+    let anonymous: Vec<_> = reading.anonymous.iter().map(of).collect();
+    assert_eq!(anonymous, [(52, String::new(), 0), (8, String::new(), 0)]);
+}
+
+#[test]
 fn this_process_adds_up_to_what_the_kernel_counts() {
     let text = std::fs::read_to_string("/proc/self/smaps").unwrap();
     let resident: u64 = text
