@@ -74,7 +74,9 @@ fn ten_seeded_leaks_are_found_and_come_first() {
         }
     }
     let folder = tempfile::tempdir().unwrap();
-    if let Some(way) = leaking(&node, &["leaks/page.mjs"], folder.path()) {
+    if heaplab_oracle::has("chromium")
+        && let Some(way) = leaking(&node, &["leaks/page.mjs"], folder.path())
+    {
         found_first("page", folder.path(), &way);
     }
     // `check` fails on it.

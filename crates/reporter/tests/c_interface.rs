@@ -115,6 +115,9 @@ fn a_program_in_c_reports_and_leaves_nothing_behind() {
 #[test]
 fn a_killed_programs_socket_is_removed_by_the_next() {
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
+    if !heaplab_oracle::has(&compiler) {
+        return;
+    }
     let program = compiled(&compiler, "-std=c++17", "reporter-cxx17", "program.c", &[]).unwrap();
     let (mut killed, stale) = started(Command::new(&program));
     killed.kill().unwrap();

@@ -119,7 +119,10 @@ fn what_cannot_be_recorded_is_said_and_leaves_nothing() {
         &["sh", "-c", "exit 7"],
         "started no Node that reads NODE_OPTIONS; it ended with exit status: 7",
     );
-    refused(&["node", "--permission", "a.js"], "--permission keeps Node from loading the addon");
+    for node in nodes() {
+        let command = [node.to_str().unwrap(), "--permission", "a.js"];
+        refused(&command, "--permission keeps Node from loading the addon");
+    }
     if let Ok(old) = std::env::var("HEAPLAB_OLD_NODE") {
         refused(&[&old, "-e", "0"], "its version is not one of 18 to 24");
     }

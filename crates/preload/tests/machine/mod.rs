@@ -116,6 +116,12 @@ impl Machine {
         std::fs::read(out).unwrap()
     }
 
+    /// Whether there is a C++ compiler; skips the test if not.
+    #[track_caller]
+    pub fn has_cpp(&self) -> bool {
+        heaplab_oracle::has(&self.cpp.to_string_lossy())
+    }
+
     /// Compiles a program of tests/programs; `source` may be C or C++.
     pub fn compile(&self, folder: &Path, source: &str, name: &str, flags: &[&str]) -> PathBuf {
         let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");

@@ -297,6 +297,9 @@ fn short_threads(machine: &Machine, stack_depth: u32) {
 }
 
 fn operators_are_recorded_once_and_still_throw(machine: &Machine) {
+    if !machine.has_cpp() {
+        return;
+    }
     let d = start(machine, Options::default());
     let program = machine.compile(d.folder.path(), "operators.cpp", "operators", &["-std=c++17"]);
     let (text, images) = record(&mut recorded(machine, &d, &program), d);
@@ -309,6 +312,9 @@ fn operators_are_recorded_once_and_still_throw(machine: &Machine) {
 }
 
 fn operators_of_another_allocator_are_recorded_once(machine: &Machine) {
+    if !machine.has_cpp() {
+        return;
+    }
     for flags in [
         &["-shared", "-fPIC", "-fno-builtin"][..],
         &["-shared", "-fPIC", "-fno-builtin", "-DPUBLIC"],
