@@ -71,9 +71,7 @@ extern uint8_t __bss_start[] __attribute__((visibility("hidden"))), _end[] __att
  * kernel joins them with a mapping of the program's behind them, and /proc/PID/smaps shows one. */
 static void flag_zeroed_data(void)
 {
-    uintptr_t mask = ~((uintptr_t)recorder.page - 1);
-    uintptr_t start = ((uintptr_t)__bss_start + recorder.page - 1) & mask;
-    uintptr_t end = ((uintptr_t)_end + recorder.page - 1) & mask;
+    size_t start = round_to_page((uintptr_t)__bss_start), end = round_to_page((uintptr_t)_end);
     if (start < end)
         sys(SYS_madvise, (long)start, (long)(end - start), MADV_DONTDUMP, 0, 0, 0);
 }

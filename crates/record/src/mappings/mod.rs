@@ -39,14 +39,15 @@ pub struct FilePart {
 
 /// Facts about an anonymous mapping, as bits of [`AnonymousRow::facts`].
 pub mod facts {
-    /// The mapping has the flags of the recorder's own memory (MAP_NORESERVE and MADV_DONTDUMP).
+    /// The mapping has the flags of the recorder's own memory (MAP_NORESERVE and MADV_DONTDUMP), or
+    /// is the recorder's zeroed data.
     pub const RECORDERS: u8 = 1;
     /// A thread's stack pointer is in the mapping.
     pub const STACK: u8 = 2;
     /// The mapping has the shape of a glibc heap: it begins at a multiple of 64 MiB, and the rest
     /// of that size is reserved behind it.
     pub const GLIBC_HEAP: u8 = 4;
-    /// It follows the data of the file that `name` names: zeroed data.
+    /// It follows private pages of the file that `name` names: zeroed data.
     pub const ZEROED_DATA: u8 = 8;
 }
 

@@ -69,6 +69,14 @@ impl<'a> Mapping<'a> {
             || self.name.starts_with("[anon:")
     }
 
+    /// Zeroed data lies behind a private mapping of its file. glibc names it on request
+    /// (`glibc.mem.decorate_maps`).
+    fn may_be_zeroed_data_of(&self, before: &Mapping<'_>) -> bool {
+        let is_of_a_file = !before.is_anonymous() && before.permissions.ends_with('p');
+        let may_be = self.name.is_empty() || self.name.starts_with("[anon: glibc: .bss");
+        before.end == self.start && is_of_a_file && may_be
+    }
+
     fn is_recorders(&self, spool: &str) -> bool {
         let in_spool = self.name.strip_prefix(spool).is_some_and(|rest| rest.starts_with('/'));
         in_spool || self.name.contains(preload::NAME_PREFIX)
@@ -157,18 +165,7 @@ pub fn parse(text: &str, spool: &str, stacks: &[u64]) -> Reading {
             add(mapping.file_kind(), mapping.name, mapping.resident - written, clean_huge);
             add(ResidentKind::Data, mapping.name, written, mapping.huge - clean_huge);
         } else if mapping.resident > 0 {
-            // Zeroed data follows a private mapping of its file.
-            let follows = before.filter(|before| {
-                let is_of_a_file = !before.is_anonymous() && before.permissions.ends_with('p');
-                before.end == mapping.start && is_of_a_file && mapping.name.is_empty()
-            });
-            // The recorder flags its own: the program may map memory there too.
-            if mapping.has_flag("dd") && follows.is_some_and(|before| before.is_recorders(spool)) {
-                add(ResidentKind::Recorder, "", mapping.resident, mapping.huge);
-                continue;
-            }
-            let after = all.get(place + 1);
-            anonymous.push(row(mapping, follows, after, stacks));
+            anonymous.push(row(mapping, before, all.get(place + 1), stacks, spool));
         }
     }
     let mut reading = Reading { files: files.into_values().collect(), anonymous };
@@ -178,13 +175,19 @@ pub fn parse(text: &str, spool: &str, stacks: &[u64]) -> Reading {
 
 fn row(
     mapping: &Mapping<'_>,
-    follows: Option<&Mapping<'_>>,
+    before: Option<&Mapping<'_>>,
     after: Option<&Mapping<'_>>,
     stacks: &[u64],
+    spool: &str,
 ) -> AnonymousRow {
     let is_unnamed = mapping.name.is_empty();
+    let file = before.filter(|before| mapping.may_be_zeroed_data_of(before));
+    // The recorder flags its zeroed data, so that the kernel keeps it apart from the program's
+    // mappings. Where the kernel does not know the flag, the program's claims cut the row.
+    let is_recorders = file.is_some_and(|file| file.is_recorders(spool));
+    let file = file.filter(|_| !is_recorders);
     let mut known = 0;
-    if is_unnamed && mapping.has_flag("nr") && mapping.has_flag("dd") {
+    if is_recorders || (is_unnamed && mapping.has_flag("nr") && mapping.has_flag("dd")) {
         known |= facts::RECORDERS;
     }
     if stacks.iter().any(|stack| (mapping.start..mapping.end).contains(stack)) {
@@ -198,7 +201,7 @@ fn row(
     if is_unnamed && mapping.start.is_multiple_of(GLIBC_HEAP_BYTES) && after.is_some_and(reserves) {
         known |= facts::GLIBC_HEAP;
     }
-    if follows.is_some() {
+    if file.is_some() {
         known |= facts::ZEROED_DATA;
     }
     AnonymousRow {
@@ -206,7 +209,7 @@ fn row(
         end: mapping.end,
         bytes: mapping.resident,
         huge_bytes: mapping.huge.min(mapping.resident),
-        name: follows.map_or(mapping.name, |file| file.name).into(),
+        name: if is_recorders { "" } else { file.map_or(mapping.name, |file| file.name) }.into(),
         facts: known,
         stretches: Vec::new(),
     }

@@ -109,7 +109,7 @@ fn every_row_has_its_kind() {
 }
 
 #[test]
-fn memory_behind_the_recorders_is_the_programs_without_its_flag() {
+fn memory_behind_a_file_is_zeroed_data_only_behind_its_private_pages() {
     let plain = "rd wr";
     let rows = [
         ("7f5000000000-7f5000100000 rw-s 00000000 00:01 5 /tmp/s/1-0.process", 40, plain),
@@ -117,15 +117,33 @@ fn memory_behind_the_recorders_is_the_programs_without_its_flag() {
         ("7f5000200000-7f5000201000 rw-p 00000000 00:01 5 /home/c/heaplab-preload-1.so", 4, plain),
         ("7f5000201000-7f5000204000 rw-p 00000000 00:00 0 ", 12, "rd wr dd"),
         ("7f5000204000-7f5000206000 rw-p 00000000 00:00 0 ", 8, plain),
+        ("7f6000200000-7f6000201000 rw-p 00000000 00:01 5 /home/c/heaplab-preload-1.so", 4, plain),
+        ("7f6000201000-7f6000205000 rw-p 00000000 00:00 0 ", 16, plain),
+        ("7f7000200000-7f7000201000 rw-p 00000000 00:01 5 /lib/x.so", 4, plain),
+        (
+            "7f7000201000-7f7000206000 rw-p 00000000 00:00 0 [anon: glibc: .bss /lib/x.so]",
+            20,
+            plain,
+        ),
+        ("7f7000206000-7f700020c000 rw-p 00000000 00:00 0 ", 24, plain),
     ];
     let text: String =
         rows.map(|(head, resident, flags)| mapping(head, resident, 0, flags)).concat();
     let reading = smaps::parse(&text, "/tmp/s", &[]);
-    let [recorders] = &reading.files[..] else { panic!("{reading:#?}") };
-    assert_eq!((recorders.kind, recorders.bytes), (ResidentKind::Recorder, 56 * 1024));
+    let recorders = reading.files.iter().find(|part| part.kind == ResidentKind::Recorder);
+    assert_eq!(recorders.map(|part| part.bytes), Some(48 * 1024), "{:#?}", reading.files);
     let of = |row: &AnonymousRow| (row.bytes / 1024, row.name.clone(), row.facts);
     let anonymous: Vec<_> = reading.anonymous.iter().map(of).collect();
-    assert_eq!(anonymous, [(52, String::new(), 0), (8, String::new(), 0)]);
+    let unnamed = String::new;
+    let expected = [
+        (52, unnamed(), 0),
+        (12, unnamed(), facts::RECORDERS),
+        (8, unnamed(), 0),
+        (16, unnamed(), facts::RECORDERS),
+        (20, "/lib/x.so".into(), facts::ZEROED_DATA),
+        (24, unnamed(), 0),
+    ];
+    assert_eq!(anonymous, expected);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 /* Takes memory in every way that a process can, in known amounts, and writes down its own smaps.
    Arguments: a folder. Writes smaps (the parent's), child (a forked child's), thread (an address on
-   a thread's stack) and behind (bytes mapped right behind the recorder's) there, and then holds
-   still. */
+   a thread's stack) and behind (bytes mapped right behind the recorder's mappings) there, and then
+   holds still. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -106,7 +106,7 @@ APART static void map_behind(void)
         int is_unnamed = !strchr(line, '/') && !strchr(line, '[');
         if (is_recorders && start > before && count < 64)
             places[count++] = (char *)before;
-        /* its zeroed data follows its library */
+        /* zeroed data follows the library, private memory some files of the spool */
         is_recorders = strstr(line, "heaplab-preload-") || strstr(line, ".spool/") || (is_recorders && is_unnamed && start == before);
         before = end;
     }
