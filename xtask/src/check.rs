@@ -7,7 +7,7 @@ use std::process::Command;
 const FUZZ: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/Cargo.toml");
 
 /// Variables of jemalloc's makefile. It compiles each file three times for three libraries, and
-/// jemalloc's crate links this one; two times take a minute of CPU less.
+/// jemalloc's crate links this one; two times take a third less.
 const JEMALLOC: &str = "STATIC_LIBS=lib/libjemalloc_pic.a DSOS=";
 
 /// Arguments of `cargo xtask check`.
