@@ -101,6 +101,18 @@ pub enum Violation {
     Check(#[from] CheckError),
 }
 
+/// The offset of the first byte that is not `byte`.
+pub(crate) fn first_other(content: &[u8], byte: u8) -> Option<usize> {
+    // All bytes equal the first one if each byte equals its predecessor. This is one comparison of
+    // memory: unoptimised builds, and builds that instrument each comparison (fuzzing), need the
+    // speed.
+    let (first, rest) = content.split_first()?;
+    if *first == byte && *rest == content[..rest.len()] {
+        return None;
+    }
+    content.iter().position(|found| *found != byte)
+}
+
 /// A live block under observation.
 struct Watched {
     request: Request,
@@ -171,7 +183,7 @@ impl<H: Manual> Verified<H> {
         let (size, expected) = (block.request.size, block.pattern);
         // SAFETY: the block is live and holds `size` bytes, all written by `adopt`.
         let content = unsafe { std::slice::from_raw_parts(address as *const u8, size) };
-        if let Some(offset) = content.iter().position(|byte| *byte != expected) {
+        if let Some(offset) = first_other(content, expected) {
             let found = content[offset];
             self.note(Violation::Content { address, size, offset, expected, found });
         }
@@ -228,7 +240,7 @@ impl<H: Manual> Manual for Verified<H> {
             // SAFETY: the heap has just given `size` bytes, readable because the program asked for
             // zeroes.
             let content = unsafe { std::slice::from_raw_parts(block.as_ptr(), request.size) };
-            if let Some(offset) = content.iter().position(|byte| *byte != 0) {
+            if let Some(offset) = first_other(content, 0) {
                 let (address, found) = (block.as_ptr() as usize, content[offset]);
                 self.note(Violation::NotZeroed { address, size: request.size, offset, found });
             }
@@ -258,7 +270,7 @@ impl<H: Manual> Manual for Verified<H> {
             // SAFETY: the heap has just given at least `kept` bytes here, with the old block's
             // content.
             let content = unsafe { std::slice::from_raw_parts(moved.as_ptr(), kept) };
-            if let Some(offset) = content.iter().position(|byte| *byte != old.pattern) {
+            if let Some(offset) = first_other(content, old.pattern) {
                 let (address, found) = (moved.as_ptr() as usize, content[offset]);
                 self.note(Violation::Content {
                     address,
@@ -325,5 +337,27 @@ impl<H> Verified<H> {
     fn live_overlap(&self, address: usize, size: usize) -> Option<(usize, usize)> {
         let (other, live) = self.live.range(..address.saturating_add(size.max(1))).next_back()?;
         (*other + live.request.size.max(1) > address).then_some((*other, live.request.size))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_other;
+
+    #[test]
+    fn the_first_other_byte_is_found_wherever_it_is() {
+        assert_eq!(first_other(&[], 7), None);
+        for bytes in 1..20 {
+            assert_eq!(first_other(&vec![7; bytes], 7), None);
+            assert_eq!(first_other(&vec![8; bytes], 7), Some(0));
+            for other in 0..bytes {
+                let mut content = vec![7; bytes];
+                content[other..].fill(0);
+                assert_eq!(first_other(&content, 7), Some(other));
+                content[other..].fill(7);
+                content[other] = 0;
+                assert_eq!(first_other(&content, 7), Some(other));
+            }
+        }
     }
 }

@@ -6,6 +6,7 @@
 //! roots, reachable objects, and the bytes of each object. Conformance lists and
 //! `heaplab replay --verify` run heaps against this world; measurements with it mean nothing.
 
+use crate::verified::first_other;
 use crate::world::{Object, World};
 use crate::{Collected, Violation};
 use std::collections::BTreeMap;
@@ -129,17 +130,7 @@ impl Witness {
         // SAFETY: the heap reports a live object of `size` bytes here. A lying heap comes only from
         // tests of this crate, on memory that stays mapped.
         let content = unsafe { std::slice::from_raw_parts(object.address.as_ptr(), object.size) };
-        // All bytes equal the first one if each byte equals its predecessor. This is one comparison
-        // of memory: unoptimised builds, and builds that instrument each comparison (fuzzing), need
-        // the speed.
-        let holds = match content {
-            [] => true,
-            [first, rest @ ..] => *first == expected && *rest == content[..rest.len()],
-        };
-        if holds {
-            return;
-        }
-        if let Some(offset) = content.iter().position(|byte| *byte != expected) {
+        if let Some(offset) = first_other(content, expected) {
             let (address, size, found) =
                 (object.address.as_ptr() as usize, object.size, content[offset]);
             self.note(Violation::Content { address, size, offset, expected, found });

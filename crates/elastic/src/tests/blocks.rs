@@ -1,6 +1,7 @@
 //! Blocks within one arena: alignment, enlarging, leftovers, reuse, resets, large ones.
 
 use super::{is_empty, layout, reset, small, space};
+use crate::operations::are_all;
 use crate::{Arena, Error, Growth, Options, Reclaim, Space};
 use allocator_api2::alloc::Allocator;
 use heaplab_buddy::marks::{self, passed};
@@ -17,7 +18,7 @@ fn holds(block: NonNull<u8>, bytes: usize, byte: u8) {
     let bytes = if cfg!(miri) { bytes.min(64) } else { bytes };
     // SAFETY: tests look at live blocks of this size, which were filled.
     let found = unsafe { std::slice::from_raw_parts(block.as_ptr(), bytes) };
-    assert!(found.iter().all(|found| *found == byte));
+    assert!(are_all(found, byte));
 }
 
 fn many(arena: &Arena, count: usize, layout: Layout) {

@@ -3,6 +3,7 @@
 use super::{begun, is_empty, layout, reset, small};
 #[cfg(not(miri))]
 use crate::CommitLimit;
+use crate::operations::are_all;
 use crate::pool::reclaim::By;
 use crate::pool::shards::{Shards, set_home};
 use crate::{Arena, Growth, Options, Reclaim, Space};
@@ -59,7 +60,7 @@ impl Marked {
     fn check((block, bytes, mark): (NonNull<u8>, usize, u8)) {
         // SAFETY: the block lives and was written.
         let held = unsafe { std::slice::from_raw_parts(block.as_ptr(), bytes) };
-        assert!(held.iter().all(|byte| *byte == mark), "a block of {bytes} bytes changed");
+        assert!(are_all(held, mark), "a block of {bytes} bytes changed");
     }
 }
 
