@@ -13,7 +13,7 @@ use crate::cell::Measure;
 use crate::fit::Point;
 use crate::plan::{CellId, Plan, SpaceMeasure, TimeMeasure};
 use crate::run::Block;
-use heaplab_statistics::{Estimate, Random, median};
+use heaplab_statistics::{Estimate, Random, median, median_of};
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
 /// Resamplings.
@@ -230,24 +230,21 @@ impl Speeds {
 
 /// The points of the cells over these blocks.
 fn points_of(values: &[Vec<Option<Point>>], blocks: &[usize]) -> Points {
+    // One list for all medians: an interval takes some 100,000 of them.
+    let mut chosen = Vec::with_capacity(blocks.len());
     let point = |values: &Vec<Option<Point>>| {
-        let chosen: Vec<Point> = blocks.iter().filter_map(|block| values[*block]).collect();
-        let middle = |of: fn(&Point) -> f64| median(&chosen.iter().map(of).collect::<Vec<_>>());
-        let garbage: Vec<_> = chosen.iter().map(|point| point.garbage).collect();
-        Some(Point {
-            time: middle(|point| point.time)?,
-            space: middle(|point| point.space)?,
-            garbage: garbage_median(&garbage),
-        })
+        let mut middle = |of: fn(&Point) -> Option<f64>| {
+            chosen.clear();
+            chosen.extend(blocks.iter().filter_map(|block| values[*block].as_ref().and_then(of)));
+            (chosen.len(), median_of(&mut chosen))
+        };
+        let (runs, time) = middle(|point| Some(point.time));
+        let (_, space) = middle(|point| Some(point.space));
+        // Infinite: too few collections in most runs. None: half of the runs or more do not tell.
+        let (told, garbage) = middle(|point| point.garbage);
+        Some(Point { time: time?, space: space?, garbage: garbage.filter(|_| told * 2 > runs) })
     };
     values.iter().map(point).collect()
-}
-
-/// The median garbage of a collection over runs; infinite: too few collections in most of them.
-/// `None`: half of the runs or more do not tell.
-fn garbage_median(runs: &[Option<f64>]) -> Option<f64> {
-    let told: Vec<f64> = runs.iter().copied().flatten().collect();
-    if told.len() * 2 > runs.len() { median(&told) } else { None }
 }
 
 /// The share to leave out at each end of sorted resampled values of `blocks` blocks.
@@ -286,11 +283,18 @@ mod tests {
     #[test]
     fn a_run_without_collections_is_beyond_the_others() {
         let without = Some(f64::INFINITY);
-        assert_eq!(garbage_median(&[Some(3.0), without, Some(1.0)]), Some(3.0));
-        assert_eq!(garbage_median(&[Some(3.0), without, without]), without);
-        assert_eq!(garbage_median(&[Some(3.0), None, Some(1.0)]), Some(2.0));
-        assert_eq!(garbage_median(&[Some(3.0), None]), None);
-        assert_eq!(garbage_median(&[]), None);
+        let median = |runs: &[Option<f64>]| {
+            let point =
+                |garbage: &Option<f64>| Some(Point { time: 1.0, space: 1.0, garbage: *garbage });
+            let values = [None].into_iter().chain(runs.iter().map(point)).collect();
+            points_of(&[values], &(0..=runs.len()).collect::<Vec<_>>())[0]
+                .map(|point| point.garbage)
+        };
+        assert_eq!(median(&[Some(3.0), without, Some(1.0)]), Some(Some(3.0)));
+        assert_eq!(median(&[Some(3.0), without, without]), Some(without));
+        assert_eq!(median(&[Some(3.0), None, Some(1.0)]), Some(Some(2.0)));
+        assert_eq!(median(&[Some(3.0), None]), Some(None));
+        assert_eq!(median(&[]), None);
     }
 
     #[test]

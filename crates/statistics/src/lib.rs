@@ -40,10 +40,14 @@ pub struct Estimate {
 
 /// The median; `None` of nothing.
 pub fn median(values: &[f64]) -> Option<f64> {
+    median_of(&mut values.to_vec())
+}
+
+/// The same; leaves the values in another order.
+pub fn median_of(values: &mut [f64]) -> Option<f64> {
     if values.is_empty() {
         return None;
     }
-    let mut values = values.to_vec();
     let length = values.len();
     let (before, upper, _) = values.select_nth_unstable_by(length / 2, f64::total_cmp);
     if length % 2 == 1 {
