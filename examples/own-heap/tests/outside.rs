@@ -38,6 +38,10 @@ fn manifest(repository: &Path) -> String {
             kept += &(line(text) + "\n");
         }
     }
+    // The settings of other packages hold for heaplab's there. Only debug builds have short cells.
+    for name in ["experiment", "replay"] {
+        kept += &format!("[profile.dev.package.heaplab-{name}]\ndebug-assertions = true\n");
+    }
     kept
 }
 
