@@ -24,6 +24,8 @@
 //! # Ok::<(), heaplab_trace::TraceError>(())
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod chain;
 mod churn;
 mod clownshoe;

@@ -25,6 +25,8 @@
 //! # Ok::<(), heaplab_trace::TraceError>(())
 //! ```
 
+#![forbid(unsafe_code)]
+
 pub mod asked;
 mod chunk_op;
 pub mod display;

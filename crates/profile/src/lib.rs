@@ -31,6 +31,8 @@
 //! # Ok::<(), heaplab_trace::TraceError>(())
 //! ```
 
+#![forbid(unsafe_code)]
+
 pub mod choose;
 mod live;
 mod marks;

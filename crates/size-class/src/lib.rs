@@ -14,6 +14,8 @@
 //! assert_eq!(Allocator::Jemalloc.class(4_104).below, Some(4_096));
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod strategy;
 mod tables;
 

@@ -4,6 +4,8 @@
 //!
 //! It reads no file and prints nothing.
 
+#![forbid(unsafe_code)]
+
 pub mod about_object;
 mod attachment;
 pub mod check;

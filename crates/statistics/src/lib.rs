@@ -11,6 +11,8 @@
 //!
 //! Golden values from scipy and statsmodels stand in the tests (`tests/golden.py` prints them).
 
+#![forbid(unsafe_code)]
+
 mod apart;
 mod bootstrap;
 mod mixed;
@@ -43,7 +45,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
     median_of(&mut values.to_vec())
 }
 
-/// The same; leaves the values in another order.
+/// [`median`] without a copy: leaves the values in another order.
 pub fn median_of(values: &mut [f64]) -> Option<f64> {
     if values.is_empty() {
         return None;

@@ -15,6 +15,8 @@
 //! assert_eq!((steps[0].at, steps[0].shift.change.value), (13, 65536.0));
 //! ```
 
+#![forbid(unsafe_code)]
+
 pub mod bench;
 pub mod bisect;
 mod error;

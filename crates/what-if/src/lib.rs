@@ -34,6 +34,8 @@
 //! # Ok::<(), heaplab_what_if::WhatIfError>(())
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod arena;
 mod bundle;
 mod cache;

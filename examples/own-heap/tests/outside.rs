@@ -32,13 +32,14 @@ fn manifest(repository: &Path) -> String {
     let mut kept = String::new();
     for text in text.lines() {
         if text.starts_with('[') {
-            is_left_out = text.starts_with("[profile.dev.package.heaplab-");
+            is_left_out = text.starts_with("[profile.dev.package.heaplab");
         }
         if !is_left_out {
             kept += &(line(text) + "\n");
         }
     }
-    // The settings of other packages hold for heaplab's there. Only debug builds have short cells.
+    // heaplab's crates are other packages there, and without debug assertions. Only with them are
+    // timed cells and the canary short.
     for name in ["experiment", "replay"] {
         kept += &format!("[profile.dev.package.heaplab-{name}]\ndebug-assertions = true\n");
     }
