@@ -230,7 +230,7 @@ impl Speeds {
 
 /// The points of the cells over these blocks.
 fn points_of(values: &[Vec<Option<Point>>], blocks: &[usize]) -> Points {
-    // One list for all medians: an interval takes some 100,000 of them.
+    // One list for all medians of a resampling.
     let mut chosen = Vec::with_capacity(blocks.len());
     let point = |values: &Vec<Option<Point>>| {
         let mut middle = |of: fn(&Point) -> Option<f64>| {
@@ -283,18 +283,19 @@ mod tests {
     #[test]
     fn a_run_without_collections_is_beyond_the_others() {
         let without = Some(f64::INFINITY);
-        let median = |runs: &[Option<f64>]| {
+        let garbage_of = |runs: &[Option<f64>]| {
             let point =
                 |garbage: &Option<f64>| Some(Point { time: 1.0, space: 1.0, garbage: *garbage });
+            // A block without a point comes first.
             let values = [None].into_iter().chain(runs.iter().map(point)).collect();
             points_of(&[values], &(0..=runs.len()).collect::<Vec<_>>())[0]
                 .map(|point| point.garbage)
         };
-        assert_eq!(median(&[Some(3.0), without, Some(1.0)]), Some(Some(3.0)));
-        assert_eq!(median(&[Some(3.0), without, without]), Some(without));
-        assert_eq!(median(&[Some(3.0), None, Some(1.0)]), Some(Some(2.0)));
-        assert_eq!(median(&[Some(3.0), None]), Some(None));
-        assert_eq!(median(&[]), None);
+        assert_eq!(garbage_of(&[Some(3.0), without, Some(1.0)]), Some(Some(3.0)));
+        assert_eq!(garbage_of(&[Some(3.0), without, without]), Some(without));
+        assert_eq!(garbage_of(&[Some(3.0), None, Some(1.0)]), Some(Some(2.0)));
+        assert_eq!(garbage_of(&[Some(3.0), None]), Some(None));
+        assert_eq!(garbage_of(&[]), None);
     }
 
     #[test]

@@ -86,7 +86,7 @@ struct Model {
 }
 
 /// Whether all bytes are `byte`: the first one is, and each other one equals its predecessor. That
-/// is one comparison of memory, which an unoptimised build does as fast.
+/// is one comparison of memory, fast in an unoptimised build too.
 pub(crate) fn are_all(bytes: &[u8], byte: u8) -> bool {
     bytes.split_first().is_none_or(|(first, rest)| *first == byte && *rest == bytes[..rest.len()])
 }
