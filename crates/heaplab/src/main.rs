@@ -198,3 +198,13 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Man(args) => commands::shell::man(&args, CommandLine::command()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_line_is_sound() {
+        CommandLine::command().debug_assert();
+    }
+}
