@@ -572,9 +572,10 @@ fn advice(churn: &Churn, again: u64, allocations: u64) -> String {
             plural(again, "request"),
             percent(share(again, allocations)),
             match churn.median_life_bytes {
-                0 => "Half of them are freed before anything else is asked for.".to_string(),
+                0 =>
+                    "At least half of them are freed before anything else is asked for.".to_string(),
                 life => format!(
-                    "Half of them are freed before another {} are asked for.",
+                    "At least half of them are freed before another {} are asked for.",
                     bytes(life * 2)
                 ),
             },

@@ -69,7 +69,7 @@ fn unseen_python(tables: &Tables, process: Option<u32>) -> Option<String> {
 }
 
 fn has_frames_of_python(tables: &Tables) -> bool {
-    tables.frames.iter().any(|frame| frame.module.is_none() && frame.function.is_some())
+    (0..tables.frames.len() as u32).any(|row| tables.is_python(row))
 }
 
 /// Parts that the sentence names beside the blocks of malloc.
@@ -146,16 +146,32 @@ fn remedy(tables: &Tables, process: Option<u32>) -> &'static str {
 
 /// That no finding would be felt at the peak.
 fn nothing_worth(profile: &Profile, findings: &[Found], options: &Options) -> Option<String> {
-    if findings.iter().any(|finding| finding.rank < Rank::OverRun) {
+    let peak = profile.peak.live.bytes;
+    let least = peak / options.peak_part.max(1);
+    let is_large = |of: &&Found| of.rank == Rank::OverRun && of.needed_bytes() >= least.max(1);
+    let (once, mistakes): (Vec<&Found>, Vec<&Found>) =
+        findings.iter().filter(is_large).partition(|finding| finding.evidence.came_once());
+    if !mistakes.is_empty() || findings.iter().any(|finding| finding.rank < Rank::OverRun) {
         return None;
     }
-    let (part, peak) = (100.0 / options.peak_part.max(1) as f64, bytes(profile.peak.live.bytes));
-    let rest = match findings.iter().find(|finding| !finding.minor) {
-        Some(first) if first.rank == Rank::OverRun => " The findings below save time at most.",
-        Some(_) => " The findings below cost on other allocators only.",
-        None => "",
+    let shown = |rank| findings.iter().filter(move |of| of.rank == rank && !of.minor);
+    let spares_memory = shown(Rank::OverRun).any(|finding| finding.needed_bytes() > 0);
+    let costs_elsewhere = shown(Rank::Elsewhere).next().is_some();
+    let rest = match (shown(Rank::OverRun).next().is_some(), costs_elsewhere) {
+        (true, _) if spares_memory => " The findings below save time, or less than that.",
+        (true, true) => " The findings below save time, or memory on other allocators.",
+        (true, false) => " The findings below save time at most.",
+        (false, true) => " The findings below cost on other allocators only.",
+        (false, false) => "",
     };
+    let nothing = match once.is_empty() {
+        true => "no finding reaches",
+        false => "nothing that grows or could be smaller reaches",
+    };
+    let on = if costs_elsewhere { " on the recorded allocator" } else { "" };
+    let part = 100.0 / options.peak_part.max(1) as f64;
     Some(format!(
-        "Nothing worth changing for memory: no finding reaches {part} % of the peak ({peak}).{rest}"
+        "Nothing worth changing for memory{on}: {nothing} {part} % of the peak ({}).{rest}",
+        bytes(peak)
     ))
 }

@@ -14,7 +14,7 @@ const NAME_CHARS: usize = 60;
 /// The name, without arguments; empty: no stack.
 pub(crate) fn function(tables: &Tables, stack: StackId) -> String {
     let frames: Vec<u32> = tables.frames_of(stack).take(Tables::WRAPPERS_MAX + 1).collect();
-    let named = frames.get(tables.wrappers(&frames)).map(|frame| tables.frame_label(*frame));
+    let named = frames.get(tables.site(&frames)).map(|frame| tables.frame_label(*frame));
     named.map_or(String::new(), |name| cut(bare_name(&name)))
 }
 
@@ -22,7 +22,7 @@ pub(crate) fn function(tables: &Tables, stack: StackId) -> String {
 pub(crate) fn named_caller(tables: &Tables, stack: StackId) -> Option<String> {
     let frames: Vec<u32> = tables.frames_of(stack).collect();
     let name = |frame: &u32| tables.frames.get(*frame as usize)?.function.as_deref();
-    let mut outwards = frames.iter().skip(tables.wrappers(&frames));
+    let mut outwards = frames.iter().skip(tables.site(&frames));
     if name(outwards.next()?).is_some() {
         return None;
     }

@@ -437,6 +437,10 @@ fn confidence(
         LeakPattern::Growing if survivors.freed > survivors.at_end.objects => {
             (Level::High, "survivors were born throughout, and most objects of the site were freed")
         }
+        LeakPattern::Growing if survivors.freed == 0 => (
+            Level::Medium,
+            "survivors were born throughout, but no object of the site was ever freed",
+        ),
         LeakPattern::Growing => (
             Level::Medium,
             "survivors were born throughout, but few objects of the site were ever freed",

@@ -17,7 +17,7 @@ pub(crate) fn hint(tables: &Tables, profile: &Profile, options: &Options) -> Opt
     for row in profile.stacks.iter().filter(|row| row.stack != 0) {
         asked = asked.saturating_add(row.requested.bytes);
         let frames: Vec<u32> = tables.frames_of(row.stack).take(Tables::WRAPPERS_MAX + 1).collect();
-        let place = frames.get(tables.wrappers(&frames));
+        let place = frames.get(tables.site(&frames));
         let frame = place.and_then(|frame| tables.frames.get(*frame as usize));
         if let Some(module) =
             frame.filter(|frame| frame.function.is_none()).and_then(|frame| frame.module)
@@ -46,6 +46,12 @@ pub(crate) fn hint(tables: &Tables, profile: &Profile, options: &Options) -> Opt
         0 => String::new(),
         more => format!(" and {more} more"),
     };
+    if tables.frames.iter().all(|frame| frame.function.is_none()) {
+        return Some(
+            "Stacks have no names yet: heaplab symbolize reads them from the program's files."
+                .into(),
+        );
+    }
     Some(format!(
         "{} of the bytes were asked for by functions without a name in {}{more}. Install the debug symbols of their packages (Debian: NAME-dbgsym; Fedora: debuginfo-install; any: DEBUGINFOD_URLS and debuginfod-find debuginfo BUILD-ID), then run heaplab symbolize.",
         percent(share(nameless, asked)),

@@ -23,7 +23,7 @@ impl<'a> Sites<'a> {
 
     /// The site of a stack.
     pub(crate) fn of(&mut self, stack: StackId) -> Site {
-        let innermost = physical_frames(self.tables, stack).take(self.frames).collect();
+        let innermost = innermost_frames(self.tables, stack, self.frames).collect();
         let next = self.known.len() as Site;
         *self.known.entry(innermost).or_insert(next)
     }
@@ -53,8 +53,7 @@ impl<'a> Functions<'a> {
     /// The site of a stack.
     pub(crate) fn of(&mut self, stack: StackId) -> Site {
         let tables = self.tables;
-        let innermost = physical_frames(tables, stack)
-            .take(self.frames)
+        let innermost = innermost_frames(tables, stack, self.frames)
             .map(|frame| self.function(frame))
             .collect();
         let next = self.known.len() as Site;
@@ -63,13 +62,8 @@ impl<'a> Functions<'a> {
 
     /// The function into which the frame's code was compiled; inlined functions belong to it.
     fn function(&mut self, row: u32) -> Function {
-        let mut frame = self.tables.frames.get(row as usize);
-        let mut at = row;
-        while let Some(outer) =
-            frame.and_then(|frame| frame.inlined_into).filter(|outer| *outer > at)
-        {
-            (at, frame) = (outer, self.tables.frames.get(outer as usize));
-        }
+        let outermost = inlined_into(self.tables, row).last().unwrap_or(row);
+        let frame = self.tables.frames.get(outermost as usize);
         let Some((frame, name)) = frame.and_then(|frame| Some((frame, frame.function.as_deref()?)))
         else {
             return Function::Frame(row);
@@ -84,15 +78,28 @@ impl<'a> Functions<'a> {
 
 /// The frame that called the allocator; `None` without a stack.
 pub(crate) fn innermost(tables: &Tables, stack: StackId) -> Option<u32> {
-    physical_frames(tables, stack).next()
+    tables.physical_frames_of(stack).next()
 }
 
-fn physical_frames(tables: &Tables, stack: StackId) -> impl Iterator<Item = u32> + '_ {
-    let mut node = stack;
-    std::iter::from_fn(move || {
-        let here = tables.stacks.get(node as usize).filter(|_| node != 0)?;
-        node = if here.parent < node { here.parent } else { 0 };
-        Some(here.frame)
+/// At least `least` frames, and as many more as lead to the function that a person would name.
+fn innermost_frames(tables: &Tables, stack: StackId, least: usize) -> impl Iterator<Item = u32> {
+    let frames: Vec<u32> = tables.frames_of(stack).take(Tables::WRAPPERS_MAX + 1).collect();
+    let site = tables.site(&frames);
+    let mut shown = 0;
+    let leading = tables.physical_frames_of(stack).take_while(move |row| {
+        let is_before = shown <= site;
+        shown += inlined_into(tables, *row).count();
+        is_before
+    });
+    let count = leading.count().max(least);
+    tables.physical_frames_of(stack).take(count)
+}
+
+/// A frame, and the frames that it was inlined into.
+fn inlined_into(tables: &Tables, row: u32) -> impl Iterator<Item = u32> + '_ {
+    std::iter::successors(Some(row), |at| {
+        let outer = tables.frames.get(*at as usize)?.inlined_into;
+        outer.filter(|outer| outer > at)
     })
 }
 

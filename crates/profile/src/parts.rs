@@ -222,7 +222,7 @@ fn mapped(tables: &Tables, part: &ResidentPart) -> String {
         return format!("mapped as \"{}\"", part.name);
     }
     let frames: Vec<u32> = tables.frames_of(part.stack).collect();
-    match frames.get(tables.wrappers(&frames)) {
+    match frames.get(tables.site(&frames)) {
         Some(frame) => format!("mapped by {}", bare_name(&tables.frame_label(*frame))),
         None => "mapped past malloc, without a stack".into(),
     }

@@ -4,6 +4,7 @@
 //! never dies; the other tables begin with their first real row.
 
 mod function_names;
+mod function_path;
 mod processes;
 mod resident;
 mod site;
@@ -273,6 +274,25 @@ impl Tables {
             inline = self.frames.get(frame as usize)?.inlined_into.filter(|outer| *outer > frame);
             Some(frame)
         })
+    }
+
+    /// The frames of a stack without those inlined into them, the innermost first.
+    pub fn physical_frames_of(&self, stack: StackId) -> impl Iterator<Item = u32> + '_ {
+        let mut node = stack;
+        std::iter::from_fn(move || {
+            let here = self.stacks.get(node as usize).filter(|_| node != 0)?;
+            node = if here.parent < node { here.parent } else { 0 };
+            Some(here.frame)
+        })
+    }
+
+    /// Whether a process ran when a mark was set, so that its figures at the mark mean something;
+    /// `None`: all processes. It ran at its own marks, whatever its times say.
+    pub fn ran_at_mark(&self, row: usize, process: Option<u32>) -> bool {
+        let row_of = |process: u32| self.processes.get(process as usize);
+        let (Some(mark), Some(process)) = (self.marks.get(row), process) else { return true };
+        mark.process == Some(process)
+            || row_of(process).is_none_or(|process| process.ran_at(mark.time_ns))
     }
 
     /// A name for this mark alone: `loaded`, and for a second one of that name `loaded#2`.

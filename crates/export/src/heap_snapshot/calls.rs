@@ -28,7 +28,7 @@ struct Call {
 /// The name of a block with these innermost frames: the first function that is not the allocation
 /// itself.
 pub(super) fn called(tables: &Tables, frames: &[u32]) -> String {
-    let Some(frame) = frames.get(tables.wrappers(frames)) else { return NO_STACK_LABEL.into() };
+    let Some(frame) = frames.get(tables.site(frames)) else { return NO_STACK_LABEL.into() };
     let name = tables.frame_label(*frame);
     if name.starts_with('<') && name.contains(' ') { format!("fn {name}") } else { name }
 }
