@@ -56,13 +56,20 @@ pub struct Checked {
     pub holds: bool,
     /// The values used, each once.
     pub values: Vec<Asked>,
+    /// Why it could not be checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 impl Checked {
     /// For a CI server.
     pub fn case(&self) -> Case {
         let values = self.values_text().join("\n");
-        let result = if self.holds { Outcome::Holds(values) } else { Outcome::Fails(values) };
+        let result = match &self.error {
+            Some(error) => Outcome::Unchecked(error.clone()),
+            None if self.holds => Outcome::Holds(values),
+            None => Outcome::Fails(values),
+        };
         Case { name: self.assertion.clone(), result }
     }
 
@@ -151,24 +158,31 @@ impl Assertion {
         asks
     }
 
-    /// The functions that are named.
-    pub fn functions(&self) -> BTreeSet<String> {
+    /// The functions that are named, each with the value that is asked of it.
+    pub fn functions(&self) -> BTreeSet<(String, String)> {
         let mut functions = BTreeSet::new();
         self.expression.names(&mut |name, argument, _| {
-            let takes = known(split(name).1).map(|name| name.takes);
-            if takes == Some(Takes::Function) {
-                functions.extend(argument.filter(|name| !name.is_empty()).map(str::to_owned));
+            let value = split(name).1;
+            if known(value).is_some_and(|name| name.takes == Takes::Function) {
+                let named = argument.filter(|name| !name.is_empty());
+                functions.extend(named.map(|function| (function.to_owned(), value.to_owned())));
             }
         });
         functions
     }
 
-    /// Whether it holds.
-    ///
-    /// # Errors
-    /// A value was not measured, a divisor is zero, a result is too large, or the baseline is
-    /// missing.
-    pub fn check(
+    /// What came of it. It cannot be checked if a value was not measured, a divisor is zero, a
+    /// result is too large, or the baseline is missing.
+    pub fn check(&self, recording: &Measured<'_>, baseline: Option<&Measured<'_>>) -> Checked {
+        self.checked(recording, baseline).unwrap_or_else(|error| Checked {
+            assertion: self.text.clone(),
+            holds: false,
+            values: Vec::new(),
+            error: Some(error.to_string()),
+        })
+    }
+
+    fn checked(
         &self,
         recording: &Measured<'_>,
         baseline: Option<&Measured<'_>>,
@@ -226,6 +240,7 @@ impl Assertion {
             assertion: self.text.clone(),
             holds,
             values: calls.iter().map(asked).collect(),
+            error: None,
         })
     }
 }

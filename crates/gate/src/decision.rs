@@ -29,6 +29,14 @@ impl Decision {
         !self.cases.iter().any(fails) && (!is_strict || self.doubts.is_empty())
     }
 
+    /// Why assertions could not be checked, a sentence each.
+    pub fn errors(&self) -> impl Iterator<Item = &str> {
+        self.cases.iter().filter_map(|case| match &case.result {
+            Outcome::Unchecked(error) => Some(error.as_str()),
+            _ => None,
+        })
+    }
+
     /// The cases; strict: doubts are cases that fail.
     pub fn into_cases(self, is_strict: bool) -> Vec<Case> {
         let doubts = self.doubts.into_iter().filter(|_| is_strict);

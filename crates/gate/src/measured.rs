@@ -5,6 +5,7 @@ use crate::names::{Takes, known};
 use heaplab_profile::{Profile, StackRow, resident_peak};
 use heaplab_report::frames::label;
 use heaplab_report::{Analysis, numbered};
+use heaplab_text::words::percent;
 use heaplab_trace::bundle::Bundle;
 use heaplab_trace::tables::{Tables, bare_name};
 use std::collections::BTreeMap;
@@ -92,7 +93,12 @@ impl<'a> Measured<'a> {
         let marks = &self.analysis.profile.marks;
         let name = |row: &heaplab_profile::MarkRow| self.tables().mark_name(row.mark as usize);
         if let Some(row) = marks.iter().find(|row| name(row) == mark) {
-            return Ok(row.live.bytes);
+            return match self.tables().ran_at_mark(row.mark as usize, self.analysis.process) {
+                true => Ok(row.live.bytes),
+                false => Err(self.unmeasured(&format!(
+                    "{mark:?} is a moment at which the process did not run (--process chooses another)"
+                ))),
+            };
         }
         let there: Vec<String> = marks.iter().take(30).map(name).collect();
         let there = if there.is_empty() {
@@ -141,7 +147,7 @@ impl<'a> Measured<'a> {
             self.rows(name, argument).filter(|(stack, value)| *stack > 0 && *value > 0)
         {
             let frames: Vec<u32> = tables.frames_of(stack).collect();
-            let Some(frame) = frames.get(tables.wrappers(&frames)) else { continue };
+            let Some(frame) = frames.get(tables.site(&frames)) else { continue };
             let function = bare_name(&tables.frame_label(*frame)).to_owned();
             let share = functions.entry(function).or_default();
             share.sum += value;
@@ -169,6 +175,31 @@ impl<'a> Measured<'a> {
         let main = frames.iter().position(|row| bare_name(&tables.frame_label(*row)) == "main");
         let shown = main.map_or(&frames[..], |main| &frames[..=main]);
         shown.iter().map(|row| label(tables, *row)).collect()
+    }
+
+    /// A sentence about stacks that were cut before a function could stand in them, if they have a
+    /// hundredth of a value or more.
+    pub(crate) fn cut(&self, name: &str, function: &str) -> Option<String> {
+        let (tables, depth) = (self.tables(), self.bundle.meta().stack_depth as usize);
+        let through = tables.stacks_through(function);
+        let is_native = |row: &u32| !tables.is_python(*row);
+        let is_cut = |stack: u32| {
+            through.get(stack as usize) == Some(&false)
+                && tables.physical_frames_of(stack).filter(is_native).count() >= depth
+        };
+        let (mut cut, mut all) = (0u64, 0u64);
+        for (stack, value) in self.rows(name, "").filter(|(stack, value)| *stack > 0 && *value > 0)
+        {
+            all = all.saturating_add(value);
+            cut = cut.saturating_add(if is_cut(stack) { value } else { 0 });
+        }
+        (depth > 0 && cut > 0 && cut >= all / 100).then(|| {
+            format!(
+                "{}: stacks of {depth} frames, where recording stopped, have {} of {name}: {function:?} may stand further out (heaplab record --stack-depth)",
+                self.bundle.path().display(),
+                percent(cut as f64 / all as f64),
+            )
+        })
     }
 
     /// A sentence about a function that no stack of the recording has, with similar names of

@@ -3,12 +3,13 @@
 use crate::assertion::{Assertion, Checked};
 use crate::baseline::share_few_functions;
 use crate::decision::{Decision, Doubt};
-use crate::measured::{Measured, Unmeasured};
+use crate::measured::Measured;
 use heaplab_report::Analysis;
 use heaplab_text::lines;
 use heaplab_trace::bundle::Bundle;
 use heaplab_trace::tables::process_label;
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// A recording that was read.
 #[derive(Debug)]
@@ -78,21 +79,18 @@ pub struct Answer {
 
 impl Answer {
     /// Checks assertions.
-    ///
-    /// # Errors
-    /// An assertion uses a value that was not measured.
     pub fn of(
         assertions: &[Assertion],
         recording: &Recording,
         baseline: Option<&Recording>,
-    ) -> Result<Answer, Unmeasured> {
+    ) -> Answer {
         let measured = Measured::of(&recording.bundle, &recording.analysis);
         let before = baseline.map(|of| Measured::of(&of.bundle, &of.analysis));
         let check = |assertion: &Assertion| assertion.check(&measured, before.as_ref());
-        let checked = assertions.iter().map(check).collect::<Result<Vec<_>, _>>()?;
-        let mut functions: Vec<String> = assertions.iter().flat_map(Assertion::functions).collect();
-        functions.sort();
-        functions.dedup();
+        let checked: Vec<Checked> = assertions.iter().map(check).collect();
+        let asked: BTreeSet<_> = assertions.iter().flat_map(Assertion::functions).collect();
+        let functions: BTreeSet<String> =
+            asked.iter().map(|(function, _)| function.clone()).collect();
         // A function that only the baseline has went with the change.
         let is_known = |function: &String| {
             before.as_ref().is_some_and(|before| before.unknown(function).is_none())
@@ -106,6 +104,8 @@ impl Answer {
                 failure: "a function is named that no stack has",
             })
             .collect();
+        let cut = asked.iter().filter_map(|(function, value)| measured.cut(value, function));
+        doubts.extend(cut.map(|note| Doubt { note, failure: "stacks end before the function" }));
         if recording.analysis.profile.totals.requests == 0 {
             let path = recording.bundle.path().display();
             doubts.push(Doubt {
@@ -117,9 +117,9 @@ impl Answer {
         }
         doubts.extend([Some(recording), baseline].into_iter().flatten().flat_map(Recording::lacks));
         let cases = checked.iter().map(Checked::case).collect();
-        let failed = checked.iter().filter(|checked| !checked.holds).count();
+        let failed = checked.iter().filter(|of| !of.holds && of.error.is_none()).count();
         let notes = notes(assertions, recording, baseline);
-        Ok(Answer {
+        Answer {
             format: "heaplab-check",
             version: 1,
             failed,
@@ -127,14 +127,18 @@ impl Answer {
             unknown_functions: unknown,
             doubts: doubts.iter().map(|doubt| doubt.note.clone()).collect(),
             decision: Decision { cases, doubts, notes },
-        })
+        }
     }
 
     /// For a terminal of so many columns.
     pub fn text(&self, columns: usize) -> String {
         let mut text = String::new();
         for of in &self.assertions {
-            let word = if of.holds { "holds   " } else { "FAILED  " };
+            let word = match &of.error {
+                Some(_) => "UNKNOWN ",
+                None if of.holds => "holds   ",
+                None => "FAILED  ",
+            };
             text += &lines::paragraph(&of.assertion, word, word.len(), columns);
             for line in of.values_text() {
                 let own_indent = line.len() - line.trim_start().len();

@@ -62,10 +62,17 @@ impl Gate {
         for note in decision.notes.iter().chain(doubts) {
             eprintln!("heaplab {command}: note: {note}");
         }
+        let mut code = u8::from(!decision.passes(self.strict));
+        if code == 1 && decision.passes(false) {
+            eprintln!("heaplab {command}: --strict fails for these notes");
+        }
+        for error in decision.errors() {
+            eprintln!("heaplab {command}: {error}");
+            code = 2;
+        }
         answer::print_pretty(self.json, &json, || text)?;
-        let passes = decision.passes(self.strict);
         self.write_junit(&suite, &decision.into_cases(self.strict))?;
-        Ok(ExitCode::from(u8::from(!passes)))
+        Ok(ExitCode::from(code))
     }
 
     /// Refuses to replace a file that is no JUnit file, such as a recording or a source file.

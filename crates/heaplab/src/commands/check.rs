@@ -32,7 +32,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         let read = |path: &PathBuf| read(&args, path, with_findings);
         let recording = read(&args.bundle)?;
         let baseline = args.baseline.as_ref().map(read).transpose()?;
-        let mut answer = Answer::of(assertions, &recording, baseline.as_ref())?;
+        let mut answer = Answer::of(assertions, &recording, baseline.as_ref());
         let text = answer.text(terminal::columns());
         Ok((std::mem::take(&mut answer.decision), serde_json::to_value(answer)?, text))
     })
