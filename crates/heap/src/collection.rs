@@ -100,7 +100,8 @@ pub struct Collection {
     pub free_lists: Option<FreeLists>,
     /// The collection's work; `None`: the heap does not tell.
     pub work: Option<Work>,
-    /// CPU time of the pause, ns; `None` if pauses are not measured (space cells, `--verify`).
+    /// Time of the pause, ns: CPU time in V8's rules, elapsed time elsewhere. `None` if pauses are
+    /// not measured (space cells, `--verify`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_ns: Option<u64>,
 }

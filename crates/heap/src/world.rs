@@ -39,4 +39,10 @@ pub trait World {
     /// No root reaches the object in `slot`; the heap has reclaimed it. Only objects that are no
     /// roots may be reported.
     fn reclaimed(&mut self, slot: u32);
+
+    /// A collection holds the most memory now: it has filled new places and has not yet given the
+    /// old ones back. The heap has `committed_bytes`.
+    fn fullest(&mut self, committed_bytes: u64) {
+        let _ = committed_bytes;
+    }
 }

@@ -10,7 +10,7 @@
 
 use crate::cell::{CellKind, CellReport, CellRequest, SpaceReport, TimeReport, canary};
 use crate::driver::ReplayError;
-use crate::slots::Slots;
+use crate::slots::{Fullest, Slots};
 use crate::touch::{Touch, touch};
 use crate::{SpaceSample, system};
 use heaplab_heap::witness::{Objects, Witness, check_after_full};
@@ -306,16 +306,25 @@ fn space<H: Collected>(
     let mut samples = Vec::with_capacity(checkpoints.len());
     anonymous()?;
     let baseline = anonymous()?;
+    driver.world.watch_collections();
     for checkpoint in checkpoints {
         driver.run_to(checkpoint.word as usize, request.touch)?;
         let (now, footprint) = (anonymous()?, driver.heap.footprint());
-        let (committed_bytes, active_bytes) = (footprint.committed_bytes, footprint.active_bytes);
-        samples.push(SpaceSample {
+        let mut sample = SpaceSample {
             anonymous_bytes: now.bytes,
             huge_bytes: now.huge_bytes,
-            committed_bytes,
-            active_bytes,
-        });
+            committed_bytes: footprint.committed_bytes,
+            active_bytes: footprint.active_bytes,
+        };
+        // A copying collection holds more than the heap at any checkpoint.
+        if let Some(Fullest { committed_bytes, anonymous }) = driver.world.take_fullest() {
+            sample.committed_bytes = sample.committed_bytes.map(|bytes| bytes.max(committed_bytes));
+            if anonymous.bytes > now.bytes {
+                sample.anonymous_bytes = anonymous.bytes;
+                sample.huge_bytes = anonymous.huge_bytes;
+            }
+        }
+        samples.push(sample);
     }
     driver.run_to(usize::MAX, request.touch)?;
     let (collections, log) = (driver.heap.collections().to_vec(), driver.heap.log());

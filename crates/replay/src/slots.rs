@@ -3,6 +3,7 @@
 
 use crate::driver::ReplayError;
 use crate::pages::{Pages, Zeroable};
+use crate::system::{Anonymous, anonymous};
 use heaplab_heap::witness::Objects;
 use heaplab_heap::{Object, World, prefetch};
 use std::collections::HashMap;
@@ -26,6 +27,21 @@ unsafe impl Zeroable for Entry {}
 pub struct Slots {
     entries: Pages<Entry>,
     fields: HashMap<u32, Vec<Option<u32>>>,
+    /// Whether space is measured within collections.
+    watches: bool,
+    /// Most committed bytes within a collection.
+    most_committed_bytes: u64,
+    /// Measured then, since it was last taken.
+    fullest: Option<Fullest>,
+}
+
+/// The space within a collection that holds two copies of objects.
+#[derive(Clone, Copy, Debug)]
+pub struct Fullest {
+    /// By the heap's account.
+    pub committed_bytes: u64,
+    /// By the kernel's.
+    pub anonymous: Anonymous,
 }
 
 impl Slots {
@@ -34,7 +50,23 @@ impl Slots {
     /// # Errors
     /// The system has no memory for them.
     pub fn new(slots: u32) -> Result<Slots, ReplayError> {
-        Ok(Slots { entries: Pages::zeroed(slots as usize)?, fields: HashMap::new() })
+        Ok(Slots {
+            entries: Pages::zeroed(slots as usize)?,
+            fields: HashMap::new(),
+            watches: false,
+            most_committed_bytes: 0,
+            fullest: None,
+        })
+    }
+
+    /// Measures space within collections from now on.
+    pub fn watch_collections(&mut self) {
+        self.watches = true;
+    }
+
+    /// The fullest moment within a collection since the last call, if it was the run's fullest.
+    pub fn take_fullest(&mut self) -> Option<Fullest> {
+        self.fullest.take()
     }
 
     fn entry(&mut self, slot: u32) -> Option<&mut Entry> {
@@ -74,6 +106,13 @@ impl World for Slots {
 
     fn reclaimed(&mut self, slot: u32) {
         self.died(slot);
+    }
+
+    fn fullest(&mut self, committed_bytes: u64) {
+        if self.watches && committed_bytes > self.most_committed_bytes {
+            self.most_committed_bytes = committed_bytes;
+            self.fullest = anonymous().map(|anonymous| Fullest { committed_bytes, anonymous });
+        }
     }
 }
 

@@ -190,3 +190,35 @@ fn forge(words: &[u32]) -> Vec<u8> {
     header[56..64].copy_from_slice(&checksum.to_le_bytes());
     [header, rest].concat()
 }
+
+/// A copying collection holds the live objects twice. No checkpoint lies within a collection.
+#[test]
+fn the_second_copy_of_a_collection_counts() {
+    let births = 3_000;
+    let events: Vec<Event> = (0..births)
+        .flat_map(|object| {
+            let old = (object >= 1_000).then(|| event(Op::Free, object - 1_000, 0));
+            [Some(event(Op::Alloc, object, 4_000)), old].into_iter().flatten()
+        })
+        .collect();
+    let program = program(&events, FREED_BY_PROGRAM);
+    let most = |report: CellReport| match report {
+        CellReport::Space(report) => {
+            let most_live = report
+                .collections
+                .iter()
+                .map(|row| row.before.used_bytes.max(row.after.used_bytes));
+            let committed = report.samples.iter().filter_map(|sample| sample.committed_bytes).max();
+            (committed.unwrap(), most_live.max().unwrap())
+        }
+        other => panic!("{other:?}"),
+    };
+    let options = Options { overhead_percent: 20, ..Options::default() };
+    let space = request(CellKind::Space);
+    let copying = SemiSpace::new(options).unwrap();
+    let (committed, used) = most(collected::run(copying, &program, &space));
+    assert!(committed >= 2 * used, "{committed} bytes committed for {used}");
+    let sweeping = MarkSweep::new(options).unwrap();
+    let (committed, used) = most(collected::run(sweeping, &program, &space));
+    assert!(committed < 2 * used, "{committed} bytes committed for {used}");
+}

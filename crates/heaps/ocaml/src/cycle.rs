@@ -170,7 +170,7 @@ impl OCaml {
         let cause = if compact { "compact" } else { "forced" };
         let before = self.space();
         self.empty_minor_heap(world)?;
-        self.finish_cycle(cause);
+        self.finish_cycle("finish");
         self.process_pending(world)?;
         self.empty_minor_heap(world)?;
         self.finish_cycle(cause);

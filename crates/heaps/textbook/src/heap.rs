@@ -4,6 +4,7 @@ use crate::facts::{GROWTH_BYTES, PACE_BYTES_MIN};
 use crate::strategy::Options;
 use heaplab_address_space::Reservation;
 use heaplab_heap::{Collection, Footprint, SpaceState, World};
+use std::time::Instant;
 
 /// Commits `space` beyond its first `committed` bytes, up to `end` at least; `None`: that cannot be
 /// done.
@@ -73,6 +74,10 @@ pub struct Pace {
     pub born_bytes: u64,
     /// All collections so far.
     pub collections: Vec<Collection>,
+    /// Whether pauses are measured.
+    pub measures_pauses: bool,
+    /// When the running collection began.
+    began: Option<Instant>,
 }
 
 impl Pace {
@@ -95,7 +100,13 @@ impl Pace {
     }
 
     /// A collection that begins now.
-    pub fn begin(&self, kind: &'static str, cause: &'static str, before: SpaceState) -> Collection {
+    pub fn begin(
+        &mut self,
+        kind: &'static str,
+        cause: &'static str,
+        before: SpaceState,
+    ) -> Collection {
+        self.began = self.measures_pauses.then(Instant::now);
         let (births, born_bytes) = (self.births, self.born_bytes);
         Collection {
             kind: kind.into(),
@@ -108,7 +119,8 @@ impl Pace {
     }
 
     /// Records a finished collection.
-    pub fn end(&mut self, collection: Collection) {
+    pub fn end(&mut self, mut collection: Collection) {
+        collection.pause_ns = self.began.map(|began| began.elapsed().as_nanos() as u64);
         self.live_bytes = collection.after.used_bytes;
         self.since_bytes = 0;
         self.collections.push(collection);

@@ -120,7 +120,8 @@ impl MarkSweep {
     }
 
     fn collect_for<W: World>(&mut self, cause: &'static str, world: &mut W) {
-        let mut collection = self.pace.begin("mark-sweep", cause, self.state());
+        let before = self.state();
+        let mut collection = self.pace.begin("mark-sweep", cause, before);
         let mut work = Work::default();
         let living = living(world);
         for object in living.iter().filter_map(|slot| world.object(*slot)) {
@@ -255,5 +256,9 @@ impl Collected for MarkSweep {
 
     fn collections(&self) -> &[Collection] {
         &self.pace.collections
+    }
+
+    fn measure_pauses(&mut self) {
+        self.pace.measures_pauses = true;
     }
 }

@@ -70,7 +70,7 @@ impl SemiSpace {
     }
 
     fn out_of_memory(&self, size: Option<usize>) -> OutOfMemory {
-        let limit_bytes = self.halves[self.half].reserved_bytes() as u64;
+        let limit_bytes = self.halves.iter().map(|half| half.reserved_bytes() as u64).sum();
         OutOfMemory {
             size,
             live_bytes: self.pace.live_bytes,
@@ -84,7 +84,8 @@ impl SemiSpace {
         cause: &'static str,
         world: &mut W,
     ) -> Result<(), OutOfMemory> {
-        let mut collection = self.pace.begin("copy", cause, self.state());
+        let before = self.state();
+        let mut collection = self.pace.begin("copy", cause, before);
         let mut work = Work::default();
         let living = living(world);
         let (from, to) = (self.half, 1 - self.half);
@@ -113,6 +114,7 @@ impl SemiSpace {
         }
         (work.moved_objects, work.moved_bytes) = (work.marked_objects, work.marked_bytes);
         work.swept_bytes = (self.top - top) as u64;
+        world.fullest(self.state().committed_bytes);
         (self.half, self.top) = (to, top);
         self.give_back(from);
         report_reclaimed(world, &living);
@@ -200,5 +202,9 @@ impl Collected for SemiSpace {
 
     fn collections(&self) -> &[Collection] {
         &self.pace.collections
+    }
+
+    fn measure_pauses(&mut self) {
+        self.pace.measures_pauses = true;
     }
 }

@@ -207,7 +207,7 @@ impl Heap for V8Heap {
     fn footprint(&self) -> Footprint {
         let parts = &self.parts;
         let (old, maps) = (self.old_state(), parts.old.maps.state(&parts.old.pages));
-        let committed = self.walk_bytes();
+        let committed = parts.old.walk_bytes();
         Footprint {
             used_bytes: Some(parts.used_bytes()),
             free_reusable_bytes: Some(old.available_bytes + maps.available_bytes),

@@ -4,6 +4,7 @@ use crate::check::page_parts;
 use crate::facts::{PAGE_BYTES, SYSTEM_PAGE_BYTES};
 use crate::heap::{Parts, V8Heap};
 use crate::page::{Owner, Pages};
+use crate::space::OldGeneration;
 use heaplab_heap::{Part, Role};
 
 /// All parts, old space first.
@@ -94,7 +95,7 @@ fn chunk(pages: &Pages, page: u32, bytes: usize, out: &mut Vec<Part>) {
     out.push(Part::new(2, Role::Vacant, "(header)", start..pages.area(page)));
 }
 
-impl V8Heap {
+impl OldGeneration {
     /// Committed bytes of all spaces by V8's count: a large object takes whole pages of the system.
     pub(crate) fn walk_bytes(&self) -> u64 {
         debug_assert_eq!(PAGE_BYTES % SYSTEM_PAGE_BYTES, 0);
@@ -105,8 +106,8 @@ impl V8Heap {
                     Owner::To | Owner::From | Owner::Old | Owner::Compaction | Owner::Map
                 )
         };
-        let pages = self.parts.old.pages.iter().filter(|(_, page)| owned(page)).count();
-        let spans = self.parts.old.segregated.as_ref().map_or(0, |cells| cells.committed_bytes());
-        (pages * PAGE_BYTES + self.parts.old.large_bytes + spans) as u64
+        let pages = self.pages.iter().filter(|(_, page)| owned(page)).count();
+        let spans = self.segregated.as_ref().map_or(0, |cells| cells.committed_bytes());
+        (pages * PAGE_BYTES + self.large_bytes + spans) as u64
     }
 }
