@@ -174,6 +174,9 @@ fn medians(measures: &[&Measure]) -> Medians {
     }
 }
 
+/// Spaces of settings that are alike differ by less, as logarithms.
+const SAME_SPACE: f64 = 0.05;
+
 /// The setting at the default's place. By the garbage of a collection it may lie between two
 /// numbers; without known garbage it is the nearest point.
 fn like(plan: &Plan, samples: &Samples, default: CellId, runs: &[usize]) -> Option<String> {
@@ -191,6 +194,8 @@ fn like(plan: &Plan, samples: &Samples, default: CellId, runs: &[usize]) -> Opti
     let alike: Vec<usize> = known
         .iter()
         .filter(|(_, point)| own.garbage.is_some() && point.garbage == own.garbage)
+        // Settings without collections have equal garbage, whatever their space.
+        .filter(|(_, point)| (point.space / own.space).ln().abs() < SAME_SPACE)
         .map(|(setting, _)| *setting)
         .collect();
     if let [first, .., last] = alike[..]

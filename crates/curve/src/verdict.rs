@@ -96,7 +96,7 @@ fn no_effect(variant: &VariantResult, results: &Results) -> Option<String> {
         if variant.name.is_empty() { String::from("No") } else { format!("{}: no", variant.name) };
     let collects = variant.points.iter().any(|point| point.medians.cycles != Some(0.0));
     let meaning = if !collects {
-        "The heap makes no collection on this workload, which is too short for it".into()
+        format!("The heap makes no collection that {range} paces: the workload is too short for it")
     } else if results.workload.is_some() {
         "On this workload the heap does the same with each".into()
     } else if let Some(told) = results.runtime.as_ref().filter(|told| told.answered) {

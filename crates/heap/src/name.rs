@@ -61,6 +61,15 @@ impl Name {
         named.chain(self.strays.iter().cloned()).collect::<Vec<_>>().join(",")
     }
 
+    /// The first parameter that stands there twice.
+    pub fn repeated(&self) -> Option<&str> {
+        let names = || self.parameters.iter().map(|(name, _)| name.as_str());
+        names()
+            .enumerate()
+            .find(|(nth, name)| names().take(*nth).any(|at| at == *name))
+            .map(|(_, name)| name)
+    }
+
     /// The head with its variant.
     pub fn heap(&self) -> String {
         self.variant

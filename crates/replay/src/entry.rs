@@ -393,6 +393,9 @@ impl Families {
     }
 
     fn parse_name(&self, name: &Name) -> Result<Box<dyn Selected>, FamilyError> {
+        if let Some(twice) = name.repeated() {
+            return Err(FamilyError::Wrong(format!("{} has {twice} twice", name.text)));
+        }
         match self.0.iter().find_map(|family| family.parse(name)) {
             None => Err(self.unknown(name)),
             Some(Ok(heap)) => Ok(heap),

@@ -1,7 +1,7 @@
 //! Notes that a reader of collected heaps' figures needs.
 
 use crate::results::{HeapResult, Workload};
-use heaplab_text::words::bytes;
+use heaplab_text::words::{bytes, plural};
 
 /// Kinds of collections that look at young objects alone.
 const YOUNG: [&str; 2] = ["scavenge", "minor"];
@@ -62,7 +62,8 @@ pub(crate) fn unlike_the_real(workload: &Workload, heaps: &[HeapResult]) -> Opti
     if real.is_empty() || old_births + aligned_births == 0 {
         return None;
     }
-    let counted = |count: u64, what: &str| (count > 0).then(|| format!("{count} births {what}"));
+    let counted =
+        |count: u64, what: &str| (count > 0).then(|| format!("{} {what}", plural(count, "birth")));
     let births = [
         counted(old_births, "in the old generation"),
         counted(aligned_births, "aligned to more than 8 bytes"),
@@ -87,15 +88,17 @@ pub(crate) fn outside(workload: &Workload) -> Option<String> {
 /// The beginning of the allocator's name in a recording of V8's heap.
 const V8_RECORDING: &str = "V8 ";
 
-/// Heaps of V8's rules that put an array's headers around objects whose recorded bytes have their
-/// headers already.
+/// Heaps of V8's rules, and the real V8, that put an array's headers around objects whose recorded
+/// bytes have their headers already.
 pub(crate) fn headers_twice(workload: &Workload, heaps: &[HeapResult]) -> Option<String> {
-    let is_given =
-        |heap: &&HeapResult| heap.heap.starts_with("v8") && !heap.heap.contains("shape=");
+    let is_given = |heap: &&HeapResult| {
+        heap.heap.starts_with("node")
+            || heap.heap.starts_with("v8") && !heap.heap.contains("shape=")
+    };
     let names: Vec<&str> = heaps.iter().filter(is_given).map(|heap| heap.heap.as_str()).collect();
     (workload.allocator.starts_with(V8_RECORDING) && !names.is_empty()).then(|| {
         format!(
-            "{} {} an array of each recorded object, with 48 bytes of headers beside the recorded ones, as node: must. With shape=recorded an object has just its recorded bytes.",
+            "{} {} an array of each recorded object, with 48 bytes of headers beside the recorded ones. In v8: an object of shape=recorded has just its recorded bytes; node: has no such choice.",
             names.join(", "),
             if names.len() == 1 { "makes" } else { "make" }
         )
@@ -117,6 +120,7 @@ mod tests {
         };
         let node = workload("V8 11.3 of Node 20.1.0", false);
         let twice = |workload, name| headers_twice(workload, &[heap(name)]).is_some();
+        assert!(twice(&node, "node:compact=never"));
         assert!(twice(&node, "v8:many") && !twice(&node, "v8:many,shape=recorded"));
         assert!(
             !twice(&node, "ocaml:best-fit") && !twice(&workload("glibc 2.36", false), "v8:many")

@@ -123,6 +123,9 @@ pub enum SpecError {
     /// The parameter is unknown.
     #[error("metaspace has no parameter {0:?}; it has reclaim, limit and class_space")]
     Parameter(String),
+    /// JDK 11 had no choice of a policy.
+    #[error("metaspace:jdk11 has no reclaim; jdk16, jdk17 and jdk18 have one")]
+    Reclaim,
     /// An invalid value of this parameter.
     #[error("metaspace:{parameter} takes {takes}, not {value:?}")]
     Value {
@@ -192,7 +195,7 @@ impl Spec {
                     Reclaim::ALL.iter().find(|(_, name)| *name == value).ok_or_else(wrong)?;
                 self.reclaim = *reclaim;
             }
-            "reclaim" => return Err(SpecError::Parameter("reclaim (jdk11 has none)".into())),
+            "reclaim" => return Err(SpecError::Reclaim),
             "limit" => {
                 self.limit_bytes =
                     Some(bytes(value).filter(|bytes| *bytes >= LIMIT_BYTES_MIN).ok_or_else(wrong)?)
@@ -278,7 +281,7 @@ mod tests {
         );
         assert_eq!(
             said("jdk11,reclaim=none"),
-            "metaspace has no parameter \"reclaim (jdk11 has none)\"; it has reclaim, limit and class_space"
+            "metaspace:jdk11 has no reclaim; jdk16, jdk17 and jdk18 have one"
         );
     }
 }
