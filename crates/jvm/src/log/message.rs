@@ -78,6 +78,9 @@ pub enum Message<'a> {
     Granule { bytes: u64 },
     /// The reclaim policy (JDK 16 to 20; 21 removed it).
     Policy(&'a [u8]),
+    /// A report follows, because an allocation failed (`report_metadata_oome`): it repeats the
+    /// commit granule.
+    Failed,
     /// heaplab's note of the recorded process: its program and parent, as JSON.
     Process(&'a [u8]),
     /// heaplab's note of its resident memory.
@@ -224,6 +227,10 @@ fn message(text: &[u8]) -> Option<Message<'_>> {
     }
     if let Some(rest) = text.strip_prefix(b"Initialized with strategy: ") {
         return Some(Message::Policy(rest.strip_suffix(b" reclaim.").unwrap_or(rest)));
+    }
+    if let Some(rest) = text.strip_prefix(b"Metaspace (") {
+        let failed = after(rest, b") allocation failed for size ").is_some();
+        return Some(if failed { Message::Failed } else { Message::Other });
     }
     if let Some(rest) = text.strip_prefix(NOTE) {
         return of_recorder(rest);

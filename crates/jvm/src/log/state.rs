@@ -207,6 +207,11 @@ impl Importer {
                 self.about_process(text);
                 Ok(())
             }
+            Message::Failed => {
+                self.jvm.reports_failure = true;
+                Ok(())
+            }
+            Message::Granule { .. } if std::mem::take(&mut self.jvm.reports_failure) => Ok(()),
             Message::Policy(_) | Message::Granule { .. } if self.jvm.settled => {
                 self.another_begins(&message, at)
             }

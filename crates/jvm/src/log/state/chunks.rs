@@ -92,6 +92,7 @@ impl Importer {
             | Message::Arena { .. }
             | Message::Loader { .. }
             | Message::Returned { .. }
+            | Message::Failed
             | Message::Other
             | Message::Unknown => {}
         }

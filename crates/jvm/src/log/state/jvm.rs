@@ -36,8 +36,10 @@ pub struct Jvm {
     pub explicit: bool,
     /// The JVM's first lines were seen.
     pub began: bool,
-    /// The JVM has printed its granule, which it does once, at its beginning.
+    /// The JVM has printed its granule, which it does at its beginning.
     pub settled: bool,
+    /// A report on a failed allocation has begun. It repeats the granule.
+    pub reports_failure: bool,
     /// Its printed reclaim policy.
     pub reclaim: Reclaim,
     /// The JVM has the metaspace of JDKs before 16.

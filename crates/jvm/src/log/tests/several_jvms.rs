@@ -113,6 +113,26 @@ fn a_second_jvm_whose_lines_name_no_pid_is_not_taken_for_the_first() {
     );
 }
 
+/// The report on an allocation that failed repeats a setting.
+#[test]
+fn a_jvm_that_runs_out_of_metaspace_stays_one_jvm() {
+    let report =
+        ["Metaspace (data) allocation failed for size 4", "", " - commit_granule_bytes: 65536."];
+    let text = log(&[
+        &[" - commit_granule_bytes: 65536.", "Arena @0x0a0 (class sm): : born."][..],
+        &report,
+        &report,
+        &["Arena @0x0a0 (class sm): requested 10 words."],
+        &["Metaspace::allocate: type 0 return 0x1000."],
+    ]
+    .concat());
+    let (events, done) = imported(text.as_bytes(), false).unwrap();
+    assert_eq!(
+        (events_of(&events, Op::Alloc), done.meta.cut, done.meta.losses.len()),
+        (1, None, 0)
+    );
+}
+
 /// The kernel gives an ended JVM's pid to another: nothing of the first belongs to the second.
 #[test]
 fn a_pid_that_is_used_again_is_another_jvm() {
