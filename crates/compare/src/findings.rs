@@ -2,11 +2,11 @@
 //!
 //! Findings of both sides match if kind and function are equal. Of the rest, two of a kind are one
 //! finding that moved, if their stacks are equal except for inlining, or except for the innermost
-//! function, which was renamed.
+//! function, which was renamed: neither side has the other's.
 
 use crate::change::Change;
 use crate::run::{FoundHere, Run, middle};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use heaplab_findings::CHURN;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -80,7 +80,7 @@ pub(crate) fn compared(
             }
         }
     }
-    let moved = moves(&found, inlined);
+    let moved = moves(&found, inlined, &sides.map(functions));
     let mut rows = Vec::new();
     for (key, runs) in &found {
         if moved.values().any(|before| before == key) {
@@ -110,6 +110,7 @@ pub(crate) fn compared(
 fn moves<'a>(
     found: &BTreeMap<Key<'a>, Runs<'a>>,
     inlined: &HashMap<Vec<u32>, Vec<u32>>,
+    functions: &[HashSet<u32>; 2],
 ) -> BTreeMap<Key<'a>, Key<'a>> {
     let only = |side: usize| {
         found.iter().filter_map(move |(key, runs)| {
@@ -122,7 +123,9 @@ fn moves<'a>(
     for (after, found_after) in only(1) {
         let is_free = |key: &Key<'_>| !moved.values().any(|taken| taken == key);
         let before = only(0).find(|(key, finding)| {
-            key.0 == after.0 && is_free(key) && is_same(finding, found_after, inlined)
+            key.0 == after.0
+                && is_free(key)
+                && is_same([&finding.path, &found_after.path], inlined, functions)
         });
         if let Some((before, _)) = before {
             moved.insert(after, before);
@@ -131,10 +134,27 @@ fn moves<'a>(
     moved
 }
 
-fn is_same(a: &FoundHere, b: &FoundHere, inlined: &HashMap<Vec<u32>, Vec<u32>>) -> bool {
-    let longer = |path: &Vec<u32>| inlined.get(path).unwrap_or(path).clone();
-    let (a, b) = (longer(&a.path), longer(&b.path));
-    a == b || (a.len() > 2 && a.len() == b.len() && a[1..] == b[1..])
+/// Whether the paths before and after are one finding's. A function that the other side has, too,
+/// was not renamed.
+fn is_same(
+    paths: [&Vec<u32>; 2],
+    inlined: &HashMap<Vec<u32>, Vec<u32>>,
+    functions: &[HashSet<u32>; 2],
+) -> bool {
+    let [before, after] = paths.map(|path| inlined.get(path).unwrap_or(path));
+    let is_renamed = || {
+        before.len() > 2
+            && before.len() == after.len()
+            && before[1..] == after[1..]
+            && !functions[1].contains(&before[0])
+            && !functions[0].contains(&after[0])
+    };
+    before == after || is_renamed()
+}
+
+/// The functions of all stacks of a side.
+fn functions(runs: &[Run]) -> HashSet<u32> {
+    runs.iter().flat_map(|run| run.stacks.keys().flatten()).copied().collect()
 }
 
 /// Churn is a finding from a share of the run's requests on, so a change elsewhere makes it one or
@@ -196,5 +216,21 @@ fn row(runs: [&Vec<Option<&FoundHere>>; 2], moved_from: Option<String>) -> Findi
         runs: [count(0), count(1)],
         needed_bytes,
         total_bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_that_both_sides_have_was_not_renamed() {
+        let is_same = |before: &[u32], after: &[u32]| {
+            let functions = [before, after].map(|side| side.iter().copied().collect());
+            is_same([&vec![1, 7, 8], &vec![2, 7, 8]], &HashMap::new(), &functions)
+        };
+        assert!(is_same(&[1, 7, 8], &[2, 7, 8]));
+        assert!(!is_same(&[1, 2, 7, 8], &[2, 7, 8]), "the new one was there before");
+        assert!(!is_same(&[1, 7, 8], &[1, 2, 7, 8]), "the old one is still there");
     }
 }
