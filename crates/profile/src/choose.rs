@@ -167,6 +167,11 @@ fn mark_label(tables: &Tables, row: usize) -> String {
     format!("{} ({})", tables.mark_name(row), words::duration(tables.marks[row].time_ns))
 }
 
+/// Whether a text is a moment of every recording: a mark of this name could not be named.
+pub fn is_of_every_recording(text: &str) -> bool {
+    matches!(text, "peak" | "end") || nanoseconds(text).is_some()
+}
+
 /// A time such as `2min`, `1.5s`, `300ms`, `20us` or `7ns`, in nanoseconds.
 pub fn nanoseconds(text: &str) -> Option<u64> {
     let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9), ("min", 60e9)];

@@ -327,7 +327,10 @@ fn sentence((executable, reason): &(Vec<u8>, String), processes: &[Who]) -> Stri
             format!("a child of process {pid} ({executable}) was not recorded: it {reason}")
         }
         _ => {
-            format!("{} processes of {executable} were not recorded: it {reason}", processes.len())
+            format!(
+                "{} processes of {executable} were not recorded: each {reason}",
+                processes.len()
+            )
         }
     }
 }
@@ -460,7 +463,7 @@ mod tests {
         }];
         let unseen = Unseen::new(&notes, &execs, &BTreeMap::new(), None);
         let expected = [
-            "3 processes of /no/such/file were not recorded: it was started without LD_PRELOAD in its environment: the starting program had removed it",
+            "3 processes of /no/such/file were not recorded: each was started without LD_PRELOAD in its environment: the starting program had removed it",
             "process 7 (/no/other) was not recorded: it did not load the recorder, and its file is gone",
             "process 6 (/no/such/file) was not recorded: it is static",
         ];

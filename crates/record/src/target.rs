@@ -50,9 +50,9 @@ pub struct Recorded<Counts> {
 }
 
 impl<Counts> Recorded<Counts> {
-    /// The started program's exit code; 128 + N if signal N ended it.
+    /// The started program's exit code; 128 + N if signal N ended it, 1 if it runs on.
     pub fn exit_code(&self) -> u8 {
-        self.status.map_or(0, spawn::exit_code)
+        self.status.map_or(1, spawn::exit_code)
     }
 }
 

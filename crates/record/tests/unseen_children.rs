@@ -47,7 +47,7 @@ fn every_way_to_start_a_program_is_seen() {
         "it is as it would be unrecorded"
     );
     let expected =
-        format!("17 processes of {} were not recorded: it is statically linked", small.display());
+        format!("17 processes of {} were not recorded: each is statically linked", small.display());
     let losses = &recording.meta.losses;
     assert!(
         losses.iter().any(|loss| loss.starts_with(&expected)),
@@ -121,7 +121,7 @@ fn a_shell_that_the_c_library_starts_is_told() {
     let [told] = &recording.meta.losses[..] else { panic!("{:?}", recording.meta.losses) };
     assert!(
         told.starts_with(
-            "4 processes of /bin/sh were not recorded: it was started without LD_PRELOAD"
+            "4 processes of /bin/sh were not recorded: each was started without LD_PRELOAD"
         ),
         "{told}"
     );

@@ -1,6 +1,7 @@
 //! `heaplab mark`: name this moment in a running recording.
 
 use anyhow::Result;
+use heaplab_profile::choose::is_of_every_recording;
 use heaplab_record::mark::{self, MARK_HEADER, NAME_BYTES_MAX, Which};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -36,6 +37,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let name = args.name.unwrap_or_default();
     if name.is_empty() || name.len() > NAME_BYTES_MAX {
         misasked!("a mark's name has 1 to {NAME_BYTES_MAX} bytes, this one {}", name.len());
+    }
+    if is_of_every_recording(&name) || name.contains(char::is_control) {
+        misasked!("{name:?} names no mark: peak, end and times are moments of every recording");
     }
     let which = match (args.recording, args.pid) {
         (Some(output), _) => Which::Output(output),

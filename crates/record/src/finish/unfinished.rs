@@ -1,15 +1,18 @@
 //! Says why a recording could not be finished, and what to do: nothing is lost.
 
-use crate::RecordError;
+use crate::control::CONTROL_FILE;
+use crate::{RecordError, jvm, node};
 use heaplab_text::shell::quoted;
 use std::error::Error;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-/// A sentence about the spool that is kept; `None`: the spool is damaged, which the error itself
-/// says, and cannot be finished, now or later.
+/// A sentence about the spool that is kept; `None`: the spool is damaged or none, which the error
+/// itself says, and cannot be finished, now or later.
 pub fn what_is_kept(error: &RecordError, spool: &Path, output: &Path) -> Option<String> {
-    if let RecordError::NotASpool { .. } = error {
+    let is_spool =
+        spool.join(CONTROL_FILE).exists() || jvm::is_spool(spool) || node::is_spool(spool);
+    if matches!(error, RecordError::NotASpool { .. }) || !is_spool {
         return None;
     }
     let elsewhere = Path::new("/elsewhere").join(output.file_name().unwrap_or_default());

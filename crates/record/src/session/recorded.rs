@@ -84,8 +84,8 @@ impl Recorded {
         })
     }
 
-    /// The exit status: the target's, as the shell would show it.
+    /// The exit status: the target's, as the shell would show it; 1 if it runs on.
     pub fn exit_code(&self) -> u8 {
-        self.status.map_or(0, spawn::exit_code)
+        self.status.map_or(1, spawn::exit_code)
     }
 }
