@@ -33,7 +33,8 @@ pub fn text(repaired: &Repaired) -> String {
         missing.push(format!("all or the end of {}", lists.join(", ")));
     }
     match (&repaired.damage, missing.is_empty()) {
-        (None, _) => "the file was good: nothing is missing".into(),
+        (None, false) => format!("missing: {}", missing.join("; ")),
+        (None, true) => "the file was good: nothing is missing".into(),
         (Some(_), true) => "nothing is missing: only its end was gone".into(),
         (Some(damage), false) => format!("missing: {} ({damage})", missing.join("; ")),
     }

@@ -100,8 +100,8 @@ fn born(
 ) -> Result<Option<(Born, OwnSizes)>> {
     let last = || SnapshotIds::of(analysis.snapshot());
     let Some(target) = &older.moment else { return Ok(None) };
-    if any_asks(assertions, "added") {
-        super::diff::warned(target, &last());
+    if any_asks(assertions, "added") && super::diff::warned(target, &last()).is_broken() {
+        bail!("added(...) cannot be checked: both files must be of one session");
     }
     if !any_asks(assertions, "leaked") {
         return Ok(None);
