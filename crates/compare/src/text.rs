@@ -203,7 +203,8 @@ fn findings(paint: &mut Paint, of: &Comparison, top: usize) {
         left.push(format!("{} under a thousandth of the peak", small.len()));
     }
     if !left.is_empty() {
-        paint.dim(&format!("Besides, {}.", left.join(", ")));
+        let besides = if changed.is_empty() { "" } else { "Besides, " };
+        paint.dim(&format!("{besides}{}.", left.join(", ")));
     }
 }
 

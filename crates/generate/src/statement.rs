@@ -137,11 +137,11 @@ impl fmt::Display for Statement {
             ("forced collections", self.collections),
         ];
         for (what, count) in counts {
-            writeln!(f, "  {what:<44}{count:>16}")?;
+            writeln!(f, "  {what:<43}{count:>16}")?;
         }
         writeln!(
             f,
-            "  {:<44}{:>8}{:>9}{:>8}{:>10}",
+            "  {:<43}{:>8}{:>9}{:>8}{:>10}",
             "per cent", "stated", "reached", "off", "tolerance"
         )?;
         for row in &self.rows {
@@ -150,7 +150,7 @@ impl fmt::Display for Statement {
             let off = ((reached_percent - stated_percent) * 100.0).round() / 100.0 + 0.0;
             writeln!(
                 f,
-                "  {what:<44}{stated_percent:>8.2}{reached_percent:>9.2}{off:>+8.2}{tolerance_percent:>10.2}"
+                "  {what:<43}{stated_percent:>8.2}{reached_percent:>9.2}{off:>+8.2}{tolerance_percent:>10.2}"
             )?;
         }
         Ok(())

@@ -8,7 +8,15 @@ const grouped = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
 function significant(value) {
   if (value === 0) return '0';
   const digits = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
-  return value >= 999.5 ? grouped.format(value) : value.toFixed(digits);
+  return value >= 999.5 ? grouped.format(value) : fixed(value, digits);
+}
+
+// Halves go to the even digit, as in the report's sentences; toFixed rounds them up.
+function fixed(value, digits) {
+  const scale = 10 ** digits;
+  const below = Math.floor(value * scale);
+  const isEvenHalf = value * scale - below === 0.5 && below % 2 === 0;
+  return (isEvenHalf ? below / scale : value).toFixed(digits);
 }
 
 function formatCount(value) {

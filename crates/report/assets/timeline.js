@@ -268,8 +268,11 @@ class TimelineChart {
         svg('text', { x: TIMELINE_MARGIN.left - 8, y: this.y(tick) + 4, 'text-anchor': 'end' }, tick === 0 ? '0' : formatBytes(tick).replace(/\.0+ /, ' ')));
     }
     for (const tick of axisTicks(this.line, this.view[0], this.view[1], Math.max(2, Math.floor(this.plot / 80)))) {
+      // A label in the middle of the last tick would be cut at the chart's edge.
+      const anchor = this.width - this.x(tick.time) < tick.label.length * 3.5 ? 'end' : 'middle';
+      const x = anchor === 'end' ? this.width : this.x(tick.time);
       group.append(svg('line', { x1: this.x(tick.time), x2: this.x(tick.time), y1: bottom, y2: bottom + 5 }),
-        svg('text', { x: this.x(tick.time), y: bottom + 19, 'text-anchor': 'middle' }, tick.label));
+        svg('text', { x, y: bottom + 19, 'text-anchor': anchor }, tick.label));
     }
     group.append(svg('text', { class: 'axis', x: TIMELINE_MARGIN.left + this.plot / 2, y: TIMELINE_HEIGHT - 6, 'text-anchor': 'middle' }, this.line.axis === 'time' ? 'time since the recording began' : 'events'),
       svg('text', { class: 'axis', x: 12, y: (TIMELINE_MARGIN.top + bottom) / 2, 'text-anchor': 'middle', transform: `rotate(-90 12 ${(TIMELINE_MARGIN.top + bottom) / 2})` }, 'memory'));

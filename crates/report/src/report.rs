@@ -64,6 +64,13 @@ impl<'a> Report<'a> {
         if self.what_if.is_empty() { String::new() } else { format!("{}{number}", self.what_if) }
     }
 
+    /// The end of the process, or of the recording: the process may run on after its last event.
+    pub(crate) fn end_ns(&self) -> u64 {
+        let process = self.process.and_then(|row| self.tables.processes.get(row as usize));
+        let ended_ns = process.and_then(|process| process.ended_ns);
+        ended_ns.unwrap_or(self.meta.duration_ns).max(self.profile.totals.duration_ns)
+    }
+
     /// The result of the finding with this number, if it was tried.
     pub fn saving_of(&self, number: usize) -> Option<&'a Saved> {
         self.savings.iter().find(|saved| saved.finding == number)

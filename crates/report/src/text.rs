@@ -249,7 +249,7 @@ fn live(paint: &mut Paint, report: &Report<'_>) {
             plural(end.live.objects, "object"),
         ),
     );
-    sparkline(paint, &profile.timeline);
+    sparkline(paint, &profile.timeline, report.end_ns());
     resident(paint, report);
     let moved = if totals.reallocations > 0 && moves_unknown {
         format!(", {} (moves are not known)", plural(totals.reallocations, "reallocation"))
@@ -316,6 +316,12 @@ fn resident(paint: &mut Paint, report: &Report<'_>) {
         );
         return;
     };
+    if report.meta.cut.is_some() {
+        let beyond = bytes(others);
+        let what = "blocks of malloc after the cut, and memory that malloc did not give";
+        paint.wrapped("", &format!("{most}; beyond the recorded peak {beyond}: {what}"));
+        return;
+    }
     let share = percent(others as f64 / resident.bytes.max(1) as f64);
     paint.wrapped(
         "",
@@ -330,15 +336,19 @@ fn resident(paint: &mut Paint, report: &Report<'_>) {
     );
 }
 
-/// Live bytes over the run, the most of each column.
-fn sparkline(paint: &mut Paint, timeline: &Timeline) {
+/// Live bytes over the run, the most of each column. The last event's live bytes stay to the end.
+fn sparkline(paint: &mut Paint, timeline: &Timeline, end_ns: u64) {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let (Some(first), Some(last)) = (timeline.points.first(), timeline.points.last()) else {
         return;
     };
     let most = timeline.points.iter().map(|point| point.max_bytes).max().unwrap_or(0);
     let columns = (paint.width() - 2).min(100);
-    let span = (last.at - first.at + timeline.width).max(1);
+    let mut end = last.at + timeline.width;
+    if timeline.axis == TimelineAxis::Time {
+        end = end.max(end_ns);
+    }
+    let span = (end - first.at).max(1);
     let mut line = String::new();
     let mut points = timeline.points.iter().peekable();
     let mut level = 0;
@@ -354,11 +364,10 @@ fn sparkline(paint: &mut Paint, timeline: &Timeline) {
     }
     paint.chart(&line);
     let (from, to) = match timeline.axis {
-        TimelineAxis::Time => (duration(first.at), duration(last.at + timeline.width)),
-        TimelineAxis::Events => (
-            format!("event {}", count(first.at)),
-            format!("event {}", count(last.at + timeline.width)),
-        ),
+        TimelineAxis::Time => (duration(first.at), duration(end)),
+        TimelineAxis::Events => {
+            (format!("event {}", count(first.at)), format!("event {}", count(end)))
+        }
     };
     let gap = columns.saturating_sub(from.chars().count() + to.chars().count());
     paint.dim(&format!("{from}{}{to}", " ".repeat(gap)));
@@ -368,8 +377,9 @@ fn slop(paint: &mut Paint, report: &Report<'_>) {
     paint.heading("Slop: bytes that the allocator adds to requests");
     const FIGURES: usize = 46;
     // The name gets the columns beside the figures, at most 34: a wider gap would part it from
-    // its figures.
-    let name_columns = paint.width().saturating_sub(FIGURES).min(34);
+    // its figures. Names cut to fewer than 26 look alike, and get lines of their own.
+    let beside = paint.width().saturating_sub(FIGURES).min(34);
+    let name_columns = if beside < 26 { 0 } else { beside };
     paint.dim(&format!(
         "{:<name_columns$}{:>12}{:>12}{:>9}{:>13}",
         "", "peak", "usable", "slop", "slop, run"
@@ -384,15 +394,25 @@ fn slop(paint: &mut Paint, report: &Report<'_>) {
             }
             Basis::Table(_) => row.basis.title().to_string(),
         };
+        let print = |paint: &mut Paint, line: &str| match row.basis {
+            Basis::Measured => paint.bold(line),
+            Basis::Table(_) => paint.line(line),
+        };
+        let beside = match name_columns {
+            0 => {
+                print(paint, &lines::cut(&name, paint.width()));
+                String::new()
+            }
+            columns => lines::cut(&name, columns - 1),
+        };
         let line = format!(
-            "{:<name_columns$}{:>12}{:>12}{:>9}{:>13}",
-            lines::cut(&name, name_columns - 1),
+            "{beside:<name_columns$}{:>12}{:>12}{:>9}{:>13}",
             bytes(row.at_peak_requested_bytes),
             bytes(row.at_peak_usable_bytes),
             percent(row.at_peak_share()),
             percent(row.total_share())
         );
-        if row.basis == Basis::Measured { paint.bold(&line) } else { paint.line(&line) }
+        print(paint, &line);
     }
     let header = report.findings.slop.iter().map(|row| row.at_peak_header_bytes).max().unwrap_or(0);
     if header > 0 {

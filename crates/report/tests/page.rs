@@ -134,7 +134,7 @@ fn a_child_is_named_as_the_command_line_names_it_and_has_the_marks_of_all() {
         ("loaded#2", None, ""),
     ];
     assert_eq!(marks, expected);
-    assert_eq!((page.timeline.begin, page.timeline.end), (2_000_000, 2_990_000));
+    assert_eq!((page.timeline.begin, page.timeline.end), (2_000_000, 3_000_000));
 }
 
 #[test]

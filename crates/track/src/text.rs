@@ -126,10 +126,11 @@ pub fn made_by(history: &History, step: &Stepped) -> String {
     let between =
         format!("behind {}, up to {}", place(step.earliest).short(), place(step.latest).short());
     if step.shift.is_certain {
-        return format!(
-            "{named} or one of the {} before it that were not measured ({between}): heaplab track bisect finds it",
-            step.candidates - 1
-        );
+        let others = match step.candidates - 1 {
+            1 => "the one before it that was not measured".into(),
+            others => format!("one of the {others} before it that were not measured"),
+        };
+        return format!("{named} or {others} ({between}): heaplab track bisect finds it");
     }
     format!("{named}, or another one {between} (95 %): heaplab track bisect finds it")
 }

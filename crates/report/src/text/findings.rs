@@ -70,9 +70,13 @@ fn list(paint: &mut Paint, report: &Report<'_>, (findings, from): (&[&Found], us
         paint.wrapped_dim(
             "",
             &format!(
-                "and {} more{minor}; --top {} shows them",
-                count(rest as u64),
-                findings.len().max(DEFAULT_TOP + 1)
+                "{}{minor}; --top {} shows {}",
+                match shown.is_empty() {
+                    true => plural(rest as u64, "finding"),
+                    false => format!("and {} more", count(rest as u64)),
+                },
+                findings.len().max(DEFAULT_TOP + 1),
+                if rest == 1 { "it" } else { "them" }
             ),
         );
     }
@@ -190,6 +194,6 @@ pub fn live_at_end(paint: &mut Paint, report: &Report<'_>, most: usize) {
         places::stack(paint, &lines, further);
     }
     if kept.len() > most {
-        paint.dim(&format!("  and {} more places", count((kept.len() - most) as u64)));
+        paint.dim(&format!("  and {}", plural((kept.len() - most) as u64, "more place")));
     }
 }

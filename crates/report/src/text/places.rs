@@ -105,9 +105,9 @@ fn show(
     if places.len() > most {
         let rest: i64 = places[most..].iter().map(|place| place.bytes).sum();
         paint.dim(&format!(
-            "  {:>10}          in {} more places",
+            "  {:>10}          in {}",
             bytes(rest.unsigned_abs()),
-            count((places.len() - most) as u64)
+            plural((places.len() - most) as u64, "more place")
         ));
     }
 }

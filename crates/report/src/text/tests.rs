@@ -369,7 +369,7 @@ fn what_is_too_small_for_a_first_screen_is_counted_there_and_shown_when_asked_fo
     let finding = "4,104-byte requests, 8 bytes over 4,096";
     assert!(!first_screen.contains(finding) && all.contains(finding), "{first_screen}\n{all}");
     assert!(
-        first_screen.contains("and 1 more under 0.1 % of the peak; --top 11 shows them"),
+        first_screen.contains("1 finding under 0.1 % of the peak; --top 11 shows it"),
         "{first_screen}"
     );
 }

@@ -114,7 +114,7 @@ describe('live bytes over time', PARALLEL, () => {
     assert.equal(await tab.locator('#time svg.chart .marks line').count(), 4, 'those within its life');
     assert.ok(texts.includes('memory') && texts.includes('time since the recording began'), texts.join(', '));
     assert.equal(await tab.locator('#time svg.chart .dot.resident').count(), model.timeline.samples.time_ns.length);
-    assert.match(await tab.textContent('#time .readout'), /^2\.00 ms to 2\.99 ms shown/);
+    assert.match(await tab.textContent('#time .readout'), /^2\.00 ms to 3\.00 ms shown/);
     const rows = await tab.locator('#time .table-block').first().locator('tbody tr').allTextContents();
     assert.match(rows[0], /this process had not begun.*before/);
     assert.match(rows[1], /49\.8 KiB.*loaded10 \(sh\)/);

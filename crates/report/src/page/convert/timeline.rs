@@ -14,7 +14,7 @@ pub(crate) fn timeline(sources: &Report<'_>, left_out: &mut Vec<String>) -> mode
     let mut line = model::Timeline {
         axis: if is_time { "time" } else { "events" }.into(),
         width: profile.timeline.width.saturating_mul(group as u64),
-        end: if is_time { profile.totals.duration_ns } else { profile.totals.events },
+        end: if is_time { sources.end_ns() } else { profile.totals.events },
         peak_at: if is_time { profile.peak.time_ns } else { profile.peak.row },
         ..model::Timeline::default()
     };
@@ -58,9 +58,7 @@ fn begin(sources: &Report<'_>, line: &model::Timeline) -> u64 {
 fn mark(sources: &Report<'_>, row: &MarkRow, is_time: bool) -> model::Mark {
     let processes = &sources.tables.processes;
     let of = sources.tables.marks.get(row.mark as usize).and_then(|mark| mark.process);
-    let shown = sources.process.and_then(|row| processes.get(row as usize));
-    // A mark of the shown process counts, whatever the process's times say.
-    let ran = of == sources.process || shown.is_none_or(|process| process.ran_at(row.time_ns));
+    let ran = sources.tables.ran_at_mark(row.mark as usize, sources.process);
     model::Mark {
         name: shorten(&sources.tables.mark_name(row.mark as usize), limits::NAME_CHARS),
         at: if is_time { row.time_ns } else { row.row },
