@@ -160,7 +160,9 @@ impl Sizes {
 
     /// The share of the weights of sizes up to `bound`.
     pub fn share(&self, bound: u64) -> f64 {
-        let sum = |rows: &[(u64, u64)]| rows.iter().map(|(_, weight)| *weight as f64).sum::<f64>();
+        // The sum of no numbers is -0, which prints its sign.
+        let sum =
+            |rows: &[(u64, u64)]| rows.iter().fold(0.0, |sum, (_, weight)| sum + *weight as f64);
         sum(&self.rows[..self.rows.partition_point(|(size, _)| *size <= bound)]) / sum(&self.rows)
     }
 
