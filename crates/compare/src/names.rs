@@ -58,7 +58,7 @@ impl<'a> Paths<'a> {
     /// the line of the innermost: 0 if unknown.
     pub(crate) fn of(&mut self, names: &mut Names, stack: StackId) -> (Vec<u32>, u32) {
         let frames: Vec<u32> = self.tables.frames_of(stack).collect();
-        let frames = &frames[self.tables.wrappers(&frames)..];
+        let frames = &frames[self.tables.site(&frames)..];
         let line = frames.first().and_then(|frame| self.tables.frames.get(*frame as usize));
         let mut path: Vec<u32> = Vec::with_capacity(frames.len());
         for frame in frames {

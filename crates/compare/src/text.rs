@@ -200,7 +200,10 @@ fn findings(paint: &mut Paint, of: &Comparison, top: usize) {
         left.push(format!("{} as before", plural(same.len() as u64, "finding")));
     }
     if !small.is_empty() {
-        left.push(format!("{} under a thousandth of the peak", small.len()));
+        left.push(format!(
+            "{} under a thousandth of the peak",
+            plural(small.len() as u64, "finding")
+        ));
     }
     if !left.is_empty() {
         let besides = if changed.is_empty() { "" } else { "Besides, " };

@@ -69,7 +69,7 @@ fn unseen_python(tables: &Tables, process: Option<u32>) -> Option<String> {
 }
 
 fn has_frames_of_python(tables: &Tables) -> bool {
-    (0..tables.frames.len() as u32).any(|row| tables.is_python(row))
+    (0..tables.frames.len() as u32).any(|row| tables.is_interpreted(row))
 }
 
 /// Parts that the sentence names beside the blocks of malloc.
@@ -155,14 +155,22 @@ fn nothing_worth(profile: &Profile, findings: &[Found], options: &Options) -> Op
         return None;
     }
     let shown = |rank| findings.iter().filter(move |of| of.rank == rank && !of.minor);
-    let spares_memory = shown(Rank::OverRun).any(|finding| finding.needed_bytes() > 0);
+    let over_run = || shown(Rank::OverRun).filter(|of| !of.evidence.came_once());
     let costs_elsewhere = shown(Rank::Elsewhere).next().is_some();
-    let rest = match (shown(Rank::OverRun).next().is_some(), costs_elsewhere) {
-        (true, _) if spares_memory => " The findings below save time, or less than that.",
-        (true, true) => " The findings below save time, or memory on other allocators.",
-        (true, false) => " The findings below save time at most.",
-        (false, true) => " The findings below cost on other allocators only.",
-        (false, false) => "",
+    let kinds = [
+        (over_run().any(|of| of.needed_bytes() == 0), "time"),
+        (over_run().any(|of| of.needed_bytes() > 0), "less memory than that"),
+        (costs_elsewhere, "memory on other allocators"),
+        (shown(Rank::OverRun).any(|of| of.evidence.came_once()), "what may be meant to stay"),
+    ];
+    let kinds: Vec<&str> = kinds.iter().filter(|(is, _)| *is).map(|(_, kind)| *kind).collect();
+    let rest = match &kinds[..] {
+        [] => String::new(),
+        ["time"] => " The findings below save time at most.".into(),
+        ["memory on other allocators"] => {
+            " The findings below cost on other allocators only.".into()
+        }
+        kinds => format!(" The findings below save {}.", kinds.join(", or ")),
     };
     let nothing = match once.is_empty() {
         true => "no finding reaches",

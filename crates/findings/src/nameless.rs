@@ -48,8 +48,7 @@ pub(crate) fn hint(tables: &Tables, profile: &Profile, options: &Options) -> Opt
     };
     if tables.frames.iter().all(|frame| frame.function.is_none()) {
         return Some(
-            "Stacks have no names yet: heaplab symbolize reads them from the program's files."
-                .into(),
+            "Stacks have no names: heaplab symbolize reads them from the program's files.".into(),
         );
     }
     Some(format!(

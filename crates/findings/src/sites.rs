@@ -14,18 +14,25 @@ pub(crate) struct Sites<'a> {
     tables: &'a Tables,
     frames: usize,
     known: HashMap<Vec<u32>, Site>,
+    /// Detectors ask for a stack again with each size.
+    of_stack: HashMap<StackId, Site>,
 }
 
 impl<'a> Sites<'a> {
     pub(crate) fn new(tables: &'a Tables, frames: usize) -> Self {
-        Sites { tables, frames, known: HashMap::new() }
+        Sites { tables, frames, known: HashMap::new(), of_stack: HashMap::new() }
     }
 
     /// The site of a stack.
     pub(crate) fn of(&mut self, stack: StackId) -> Site {
+        if let Some(site) = self.of_stack.get(&stack) {
+            return *site;
+        }
         let innermost = innermost_frames(self.tables, stack, self.frames).collect();
         let next = self.known.len() as Site;
-        *self.known.entry(innermost).or_insert(next)
+        let site = *self.known.entry(innermost).or_insert(next);
+        self.of_stack.insert(stack, site);
+        site
     }
 }
 

@@ -19,6 +19,9 @@ struct Share {
     stack: u32,
 }
 
+/// Least depth at which a stack counts as cut by the recorder.
+const DEPTH_OF_RECORDER_MIN: usize = 3;
+
 /// Frames shown of a stack.
 const FRAMES: usize = 8;
 
@@ -180,12 +183,16 @@ impl<'a> Measured<'a> {
     /// A sentence about stacks that were cut before a function could stand in them, if they have a
     /// hundredth of a value or more.
     pub(crate) fn cut(&self, name: &str, function: &str) -> Option<String> {
-        let (tables, depth) = (self.tables(), self.bundle.meta().stack_depth as usize);
+        let (tables, meta) = (self.tables(), self.bundle.meta());
+        let depth = meta.stack_depth as usize;
+        // Of an import and of a runtime's recording the depth is that of the deepest stack.
+        if depth < DEPTH_OF_RECORDER_MIN || meta.began_unix_s == 0 || tables.modules.is_empty() {
+            return None;
+        }
         let through = tables.stacks_through(function);
-        let is_native = |row: &u32| !tables.is_python(*row);
         let is_cut = |stack: u32| {
             through.get(stack as usize) == Some(&false)
-                && tables.physical_frames_of(stack).filter(is_native).count() >= depth
+                && tables.physical_frames_of(stack).count() >= depth
         };
         let (mut cut, mut all) = (0u64, 0u64);
         for (stack, value) in self.rows(name, "").filter(|(stack, value)| *stack > 0 && *value > 0)
@@ -193,7 +200,7 @@ impl<'a> Measured<'a> {
             all = all.saturating_add(value);
             cut = cut.saturating_add(if is_cut(stack) { value } else { 0 });
         }
-        (depth > 0 && cut > 0 && cut >= all / 100).then(|| {
+        (cut > 0 && cut >= all / 100).then(|| {
             format!(
                 "{}: stacks of {depth} frames, where recording stopped, have {} of {name}: {function:?} may stand further out (heaplab record --stack-depth)",
                 self.bundle.path().display(),

@@ -104,7 +104,9 @@ impl Answer {
                 failure: "a function is named that no stack has",
             })
             .collect();
-        let cut = asked.iter().filter_map(|(function, value)| measured.cut(value, function));
+        let cut = asked.iter().flat_map(|(function, value)| {
+            before.iter().chain([&measured]).filter_map(|side| side.cut(value, function))
+        });
         doubts.extend(cut.map(|note| Doubt { note, failure: "stacks end before the function" }));
         if recording.analysis.profile.totals.requests == 0 {
             let path = recording.bundle.path().display();

@@ -42,7 +42,7 @@ pub trait World {
 
     /// A collection holds the most memory now: it has filled new places and has not yet given the
     /// old ones back. The heap has `committed_bytes`.
-    fn fullest(&mut self, committed_bytes: u64) {
+    fn fullest(&mut self, committed_bytes: impl FnOnce() -> u64) {
         let _ = committed_bytes;
     }
 }

@@ -58,14 +58,14 @@ impl Gate {
                 return Ok(ExitCode::from(2));
             }
         };
-        let doubts = decision.doubts.iter().map(|doubt| &doubt.note);
-        for note in decision.notes.iter().chain(doubts) {
+        for note in &decision.notes {
             eprintln!("heaplab {command}: note: {note}");
         }
-        let mut code = u8::from(!decision.passes(self.strict));
-        if code == 1 && decision.passes(false) {
-            eprintln!("heaplab {command}: --strict fails for these notes");
+        let doubted = if self.strict { "--strict fails" } else { "note" };
+        for doubt in &decision.doubts {
+            eprintln!("heaplab {command}: {doubted}: {}", doubt.note);
         }
+        let mut code = u8::from(!decision.passes(self.strict));
         for error in decision.errors() {
             eprintln!("heaplab {command}: {error}");
             code = 2;

@@ -167,7 +167,7 @@ fn mark_label(tables: &Tables, row: usize) -> String {
     format!("{} ({})", tables.mark_name(row), words::duration(tables.marks[row].time_ns))
 }
 
-/// Whether a text is a moment of every recording: a mark of this name could not be named.
+/// Whether a text is a moment of every recording: a mark of this name would be mistaken for it.
 pub fn is_of_every_recording(text: &str) -> bool {
     matches!(text, "peak" | "end") || nanoseconds(text).is_some()
 }

@@ -29,8 +29,6 @@ pub struct Slots {
     fields: HashMap<u32, Vec<Option<u32>>>,
     /// Whether space is measured within collections.
     watches: bool,
-    /// Most committed bytes within a collection.
-    most_committed_bytes: u64,
     /// Measured then, since it was last taken.
     fullest: Option<Fullest>,
 }
@@ -54,7 +52,6 @@ impl Slots {
             entries: Pages::zeroed(slots as usize)?,
             fields: HashMap::new(),
             watches: false,
-            most_committed_bytes: 0,
             fullest: None,
         })
     }
@@ -64,7 +61,7 @@ impl Slots {
         self.watches = true;
     }
 
-    /// The fullest moment within a collection since the last call, if it was the run's fullest.
+    /// The moment within a collection that committed the most since the last call.
     pub fn take_fullest(&mut self) -> Option<Fullest> {
         self.fullest.take()
     }
@@ -108,9 +105,12 @@ impl World for Slots {
         self.died(slot);
     }
 
-    fn fullest(&mut self, committed_bytes: u64) {
-        if self.watches && committed_bytes > self.most_committed_bytes {
-            self.most_committed_bytes = committed_bytes;
+    fn fullest(&mut self, committed_bytes: impl FnOnce() -> u64) {
+        if !self.watches {
+            return;
+        }
+        let committed_bytes = committed_bytes();
+        if self.fullest.is_none_or(|before| committed_bytes > before.committed_bytes) {
             self.fullest = anonymous().map(|anonymous| Fullest { committed_bytes, anonymous });
         }
     }

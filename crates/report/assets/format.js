@@ -15,7 +15,8 @@ function significant(value) {
 function fixed(value, digits) {
   const scale = 10 ** digits;
   const below = Math.floor(value * scale);
-  const isEvenHalf = value * scale - below === 0.5 && below % 2 === 0;
+  // Half of a hundredth is a multiple of an eighth; other products are rounded themselves.
+  const isEvenHalf = Number.isInteger(value * 8) && value * scale - below === 0.5 && below % 2 === 0;
   return (isEvenHalf ? below / scale : value).toFixed(digits);
 }
 

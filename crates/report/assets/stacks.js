@@ -141,7 +141,7 @@ class StackGraph extends FlameGraph {
       ...(units.length > 1 ? [choice('In', units.map((name) => [name, name]), unit, (name) => show(what, name))] : []));
     const wrappers = el('input', { type: 'checkbox', checked: !state.hides, onchange: (event) => choices.set({ wrappers: event.target.checked ? 'shown' : null }) });
     this.views.replaceChildren(choice('View', views, state.view, (view) => choices.set({ view: view === 'down' ? null : view, at: null })),
-      ...this.threadChoice(), el('label', { class: 'key', title: 'malloc, operator new, allocators of libraries: the innermost frames that only pass a request on' }, wrappers, 'allocator’s own frames'));
+      ...this.threadChoice(), el('label', { class: 'key', title: 'malloc, operator new, standard libraries: the innermost frames that only pass a request on' }, wrappers, 'allocator’s own frames'));
     if (held) [...this.views.querySelectorAll('input'), ...this.measureChoice.querySelectorAll('input')].find((input) => input.value === held && input.checked)?.focus();
   }
 

@@ -97,8 +97,8 @@ class FlameTree {
   }
 }
 
-// Most frames that are the allocator's: a longer chain is a program's own code with such names.
-const WRAPPERS_MAX = 6;
+// Most frames that are the allocator's and the standard library's.
+const WRAPPERS_MAX = 32;
 
 // Whether no symbol covers a place: it is named by module and offset.
 function isNameless({ label, module }) {

@@ -67,6 +67,10 @@ impl<'a> Report<'a> {
     /// The end of the process, or of the recording: the process may run on after its last event.
     pub(crate) fn end_ns(&self) -> u64 {
         let process = self.process.and_then(|row| self.tables.processes.get(row as usize));
+        // Nobody knows what a cut recording's program did then.
+        if self.meta.cut.is_some() {
+            return self.profile.totals.duration_ns;
+        }
         let ended_ns = process.and_then(|process| process.ended_ns);
         ended_ns.unwrap_or(self.meta.duration_ns).max(self.profile.totals.duration_ns)
     }

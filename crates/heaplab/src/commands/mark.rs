@@ -38,8 +38,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX {
         misasked!("a mark's name has 1 to {NAME_BYTES_MAX} bytes, this one {}", name.len());
     }
-    if is_of_every_recording(&name) || name.contains(char::is_control) {
+    if is_of_every_recording(&name) {
         misasked!("{name:?} names no mark: peak, end and times are moments of every recording");
+    }
+    if name.contains(char::is_control) {
+        misasked!("{name:?} names no mark: it has a character that cannot be printed");
     }
     let which = match (args.recording, args.pid) {
         (Some(output), _) => Which::Output(output),

@@ -120,7 +120,7 @@ impl OCaml {
                 at += words * WORD_BYTES;
             }
         }
-        world.fullest(self.chunks.committed_bytes() as u64);
+        world.fullest(|| self.chunks.committed_bytes() as u64);
         self.return_chunks();
         self.free.init_merge();
         for chunk in &self.chunks.chain {

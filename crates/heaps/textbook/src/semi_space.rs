@@ -114,7 +114,7 @@ impl SemiSpace {
         }
         (work.moved_objects, work.moved_bytes) = (work.marked_objects, work.marked_bytes);
         work.swept_bytes = (self.top - top) as u64;
-        world.fullest(self.state().committed_bytes);
+        world.fullest(|| self.state().committed_bytes);
         (self.half, self.top) = (to, top);
         self.give_back(from);
         report_reclaimed(world, &living);

@@ -225,7 +225,7 @@ fn evacuate<W: World>(
     parts.old.merge_compaction_spaces();
     buffer.close(&mut parts.new);
     if !candidates.is_empty() {
-        world.fullest(parts.old.walk_bytes());
+        world.fullest(|| parts.old.walk_bytes());
     }
     parts.free_dead_large();
     for &page in candidates {

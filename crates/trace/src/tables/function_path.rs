@@ -6,16 +6,20 @@
 /// `<alloc::vec::Vec<T> as Clone>::clone` is `alloc::vec::Vec::clone`.
 pub(super) fn function_path(name: &str) -> String {
     match name.strip_prefix('<').and_then(implementation) {
-        Some((subject, rest)) => function_path(subject) + &plain(rest),
+        Some((subject, rest)) => plain(subject) + &plain(rest),
         None => plain(name),
     }
 }
 
-/// The type of a Rust method's `impl`, and what follows the brackets. A blanket implementation and
-/// one for a type of the language are in the crate of their trait, so the trait stands for them.
+/// The path that stands for a Rust method's `impl`, and the method. Code for a type of the standard
+/// library is that of its trait, unless the library's own; the library's allocating traits
+/// (`ToString`, `ToOwned`) are implemented for all types at once.
 fn implementation(after_bracket: &str) -> Option<(&str, &str)> {
     let close = depths(after_bracket).find(|(_, letter, depth)| *letter == '>' && *depth < 0)?.0;
     let (inside, rest) = (&after_bracket[..close], &after_bracket[close + 1..]);
+    if !rest.starts_with("::") {
+        return None;
+    }
     let at = depths(inside)
         .find(|(at, _, depth)| *depth == 0 && inside[*at..].starts_with(" as "))
         .map(|(at, ..)| at);
@@ -25,8 +29,17 @@ fn implementation(after_bracket: &str) -> Option<(&str, &str)> {
     };
     let subject = subject.trim_start_matches(['&', '*', '[', '(']).trim_start_matches("mut ");
     let is_path = subject.split(['<', ';']).next().is_some_and(|path| path.contains("::"));
-    // Only the standard library has methods of the language's own types.
-    Some((if is_path { subject } else { of_trait.unwrap_or("core::") }, rest))
+    let stands = match of_trait {
+        Some(of_trait) if is_path => {
+            let is_for_types = ["core::", "std::"].iter().any(|own| of_trait.starts_with(own));
+            if is_for_types { subject } else { of_trait }
+        }
+        Some(of_trait) => of_trait,
+        None if is_path => subject,
+        // Only the standard library has methods of the language's own types.
+        None => "core::",
+    };
+    Some((stands, rest))
 }
 
 /// A name without the return type that demanglers write before functions made from templates.
@@ -37,7 +50,8 @@ pub(super) fn without_return_type(name: &str) -> &str {
         if depth == 0 && is_operator(last, &name[at..]) {
             break;
         }
-        if depth == 0 && letter == ' ' {
+        // `const` follows the parameters of a member that a lambda stands in.
+        if depth == 0 && letter == ' ' && last != ')' {
             start = at + 1;
         }
     }
@@ -149,9 +163,15 @@ mod tests {
             ("<str as alloc::borrow::ToOwned>::to_owned", "alloc::borrow::ToOwned::to_owned"),
             ("<[T]>::to_vec", "core::::to_vec"),
             ("<app::User as core::convert::From<&str>>::from", "app::User::from"),
-            ("<&mut app::User as Iterator>::next", "app::User::next"),
+            ("<&mut app::User as core::iter::Iterator>::next", "app::User::next"),
             ("<fn(A) -> B as alloc::x::Y>::call", "alloc::x::Y::call"),
-            ("<frozen importlib", ""),
+            ("<alloc::vec::Vec<T> as app::Load>::load", "app::Load::load"),
+            (
+                "<app::User as alloc::string::ToString>::to_string",
+                "alloc::string::ToString::to_string",
+            ),
+            ("<module>", ""),
+            ("<frozen importlib._bootstrap>", ""),
             ("alloc::vec::from_elem::<u8>", "alloc::vec::from_elem::"),
         ] {
             assert_eq!(function_path(name), path, "{name}");
@@ -160,7 +180,9 @@ mod tests {
 
     #[test]
     fn unbalanced_names_end() {
-        for name in [">>>", "<<<", "a<b", "<a", "<>::", "operator", "x operator(", "é<ü>::ß(", ""]
+        let nested = "<a as ".repeat(100_000) + &">::b".repeat(100_000);
+        for name in
+            [&nested, ">>>", "<<<", "a<b", "<a", "<>::", "operator", "x operator(", "é<ü>::ß(", ""]
         {
             let _ = (function_path(name), words(name));
         }

@@ -11,7 +11,8 @@ const RUST_LIBRARIES: [&str; 3] = ["alloc::", "core::", "hashbrown::"];
 /// Their files. Debug information may name an inlined function without its module.
 const LIBRARY_FILES: [&str; 4] =
     ["/library/alloc/src/", "/library/core/src/", "/library/std/src/", "/hashbrown-"];
-/// Functions of these libraries that call a function of the program, which may be inlined in them.
+/// Functions of these libraries that call a function of the program. Without line information it
+/// may be inlined in them, unseen.
 const CALLERS: [&str; 5] =
     ["invoke", "_M_run", "operator()", "core::ops::function::", "__rust_begin_short_backtrace"];
 /// C's functions. Words of names begin or end with them: `xmalloc`, `mallocz`.
@@ -55,22 +56,21 @@ impl Tables {
         if wrappers == frames.len() { wrappers.saturating_sub(1) } else { wrappers }
     }
 
-    /// Place of the frame that a person would name for the stack: the innermost Python function,
-    /// for which the interpreter asks, or else the frame behind the wrappers.
+    /// Place of the frame that a person would name for the stack: the innermost interpreted
+    /// function, for which the interpreter asks, or else the frame behind the wrappers.
     pub fn site(&self, frames: &[u32]) -> usize {
         let is_native =
             |row: &u32| self.frames.get(*row as usize).is_some_and(|f| f.module.is_some());
         let mut searched = frames.iter().take(WRAPPERS_MAX);
         let python = match frames.first().is_some_and(is_native) {
-            true => searched.position(|row| self.is_python(*row)),
+            true => searched.position(|row| self.is_interpreted(*row) && !self.is_wrapper(*row)),
             false => None,
         };
         python.unwrap_or_else(|| self.wrappers(frames))
     }
 
-    /// Whether a frame is a Python function beside the interpreter's own: it has a file and no
-    /// module.
-    pub fn is_python(&self, row: u32) -> bool {
+    /// Whether a frame is of Python or JavaScript, as far as known: it has a file and no module.
+    pub fn is_interpreted(&self, row: u32) -> bool {
         let frame = self.frames.get(row as usize);
         frame.is_some_and(|frame| {
             frame.module.is_none() && frame.function.is_some() && frame.file.is_some()
@@ -110,7 +110,26 @@ impl Tables {
     }
 }
 
+/// Parts of names, one of which each wrapper has: most functions have none.
+const PARTS: [&str; 11] = [
+    "lloc",
+    "LLOC",
+    "align",
+    "ALIGN",
+    "operator new",
+    "std::",
+    "__gnu_cxx::",
+    "core::",
+    "hashbrown::",
+    "__rdl_",
+    "__rg_",
+];
+
 fn wrapper(function: &str) -> Option<Wrapper> {
+    // `<[T]>::to_vec` is of no module.
+    if !function.starts_with('<') && !PARTS.iter().any(|part| function.contains(part)) {
+        return None;
+    }
     let path = function_path(function);
     let is_of = |libraries: &[&str]| libraries.iter().any(|library| path.starts_with(library));
     let is_rust = || bare_name(function) == function && is_of(&RUST_LIBRARIES);
@@ -125,13 +144,11 @@ fn wrapper(function: &str) -> Option<Wrapper> {
         !word.starts_with("reallocat")
             && C_FUNCTIONS.iter().any(|known| word.starts_with(known) || word.ends_with(known))
     });
+    // `PoolAllocator::allocate`, `frame_allocator_alloc`.
     let is_of_allocator = || {
-        let allocates = words_of_name
-            .first()
-            .is_some_and(|word| ["alloc", "realloc"].iter().any(|known| word.starts_with(known)));
-        allocates
-            && class
-                .is_some_and(|class| words(class).last().is_some_and(|word| word == "allocator"))
+        let all = [words(class.unwrap_or_default()), words_of_name.clone()].concat();
+        let begins = |word: &str| word.starts_with("alloc") || word.starts_with("realloc");
+        all.windows(2).any(|pair| pair[0] == "allocator" && begins(&pair[1]))
     };
     let is_own = is_c
         || name.starts_with("operator new")
@@ -180,6 +197,7 @@ mod tests {
             "v8::internal::Malloced::operator new(unsigned long)",
             "__gnu_cxx::new_allocator<int>::allocate(unsigned long, void const*)",
             "app::PoolAllocator<int>::allocate(unsigned long)",
+            "frame_allocator_alloc",
             "__rustc::__rust_alloc",
             "std::map<int, User>::operator[](int const&)",
             "std::unique_ptr<User> std::make_unique<User>()",
@@ -221,6 +239,10 @@ mod tests {
             ("std::pair<int, A> a::b<A, int>(A) const", "a::b<A, int>"),
             ("std::ostream& operator<< <char>(int)", "operator<< <char>"),
             ("A::operator unsigned long() const", "A::operator unsigned long"),
+            (
+                "app::f(int) const::{lambda()#1}::operator()() const",
+                "app::f(int) const::{lambda()#1}::operator()",
+            ),
             ("operator new(unsigned long)", "operator new"),
             ("<T as Into<U>>::into", "<T as Into<U>>::into"),
             ("libz.so.1+0x1f", "libz.so.1+0x1f"),
