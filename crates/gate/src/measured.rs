@@ -19,7 +19,7 @@ struct Share {
     stack: u32,
 }
 
-/// Least depth at which a stack counts as cut by the recorder.
+/// Least depth of a recorder that walks stacks: a JVM's log has two frames, a text trace one.
 const DEPTH_OF_RECORDER_MIN: usize = 3;
 
 /// Frames shown of a stack.

@@ -340,8 +340,8 @@ fn verify<H: Manual>(heap: H, program: &Program) -> Result<CellReport, ReplayErr
     }
 }
 
-/// Steps of the canary's work: about 50 ms on a machine of 2020. A tenth in a debug build, as of
-/// a timed cell's events: what is said of the canary is rougher there.
+/// Steps of the canary's work: about 50 ms on a machine of 2020. A debug build takes a tenth, as of
+/// a timed cell's events, so its canary is rougher.
 const CANARY_STEPS: u32 = if cfg!(debug_assertions) { 800_000 } else { 8_000_000 };
 /// Entries of the canary's table: 1 MiB, so that the cache matters.
 const CANARY_ENTRIES: usize = 1 << 17;

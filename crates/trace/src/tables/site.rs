@@ -110,7 +110,7 @@ impl Tables {
     }
 }
 
-/// Parts of names, one of which each wrapper has: most functions have none.
+/// Each wrapper's name has one of these parts; most other names have none.
 const PARTS: [&str; 11] = [
     "lloc",
     "LLOC",
